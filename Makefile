@@ -1,0 +1,52 @@
+# The two commands of the README, and short names for the rest. Each of them sets up what it needs
+# first: on a fresh Debian machine, git and make are enough.
+
+JOBS ?= $(shell nproc)
+export CMAKE_BUILD_PARALLEL_LEVEL = $(JOBS)
+prefix ?= /usr/local
+
+.DEFAULT_GOAL := build
+.PHONY: demo check build setup debug asan tsan clang test format install size clean help
+
+demo: build          ## train a small network four ways and show the difference
+	@sh tools/demo.sh
+
+check: build         ## all tests, one at a time
+	@cd build && ctest --output-on-failure --no-tests=error -j1
+
+build: setup         ## the library, the command and the tests, into build/
+	@cmake --preset release --log-level=WARNING
+	@cmake --build build
+
+setup:               ## install the Debian packages that are missing
+	@sh tools/setup.sh
+
+# make debug|asan|tsan|clang: build that preset into build-<preset>/ and run its tests.
+debug asan: setup
+tsan clang: setup-clang
+debug asan tsan clang:
+	@cmake --preset $@ --log-level=WARNING
+	@cmake --build build-$@
+	@cd build-$@ && ctest --output-on-failure --no-tests=error -j1
+
+.PHONY: setup-clang
+setup-clang:
+	@sh tools/setup.sh clang
+
+test: build          ## the unit tests whose name begins with T: make test T=tensor_
+	@build/hod-tests $(T)
+
+format: setup-clang  ## lay out the C sources as .clang-format says
+	@git ls-files '*.c' '*.h' | xargs clang-format -i
+
+install: build       ## make install prefix=/opt/hod
+	@cmake --install build --prefix $(prefix)
+
+size:                ## lines of C a layer; read it in reviews
+	@sh tools/size.sh
+
+clean:               ## remove every build directory
+	@rm -rf build build-*
+
+help:
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 18

@@ -1,0 +1,77 @@
+# CTest. Tests run one at a time: two OpenMP programs at once on few cores slow each other down by
+# far more than half, and a time limit would then be a lottery.
+#
+#   unit.foo      the tests of tests/unit/test_foo.c, each in a process of its own
+#   api.foo       tests/api/foo.c, a program that sees the public headers only
+#   api.headers   each public header compiles by itself as strict C17
+#   layers        the tree obeys src/LAYERS; layers.catches: a tree that does not is refused
+#   install       the installed library is found by pkg-config and by CMake
+
+set(HOD_TEST_ENV
+    HOD_SOURCE_DIR=${PROJECT_SOURCE_DIR} HOD_BUILD_DIR=${PROJECT_BINARY_DIR})
+if(HOD_SANITIZE MATCHES address)
+    list(APPEND HOD_TEST_ENV
+        ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
+        UBSAN_OPTIONS=print_stacktrace=1
+        LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/lsan.supp:print_suppressions=0
+        HOD_TEST_TIMEOUT=240)
+elseif(HOD_SANITIZE MATCHES thread)
+    # Archer tells ThreadSanitizer what an OpenMP barrier orders; without it every parallel region
+    # looks like a race.
+    find_library(HOD_ARCHER archer PATHS /usr/lib/llvm-${CMAKE_C_COMPILER_VERSION_MAJOR}/lib)
+    list(APPEND HOD_TEST_ENV
+        TSAN_OPTIONS=ignore_noninstrumented_modules=1:suppressions=${PROJECT_SOURCE_DIR}/tests/tsan.supp
+        OMP_TOOL_LIBRARIES=${HOD_ARCHER}
+        HOD_TEST_TIMEOUT=240)
+endif()
+
+function(hod_test name)
+    add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+    set_tests_properties(${name} PROPERTIES
+        RUN_SERIAL ON TIMEOUT 900 ENVIRONMENT "${HOD_TEST_ENV}")
+endfunction()
+
+# ---- unit ---------------------------------------------------------------------------------------
+
+add_executable(hod-tests tests/harness.c ${HOD_UNIT_TESTS})
+target_include_directories(hod-tests PRIVATE tests)
+target_link_libraries(hod-tests PRIVATE hod-objects)
+foreach(source IN LISTS HOD_UNIT_TESTS)
+    cmake_path(GET source FILENAME file)
+    string(REGEX REPLACE "^(test_)?(.*)\\.c$" "\\2" name ${file})
+    hod_test(unit.${name} hod-tests --file ${file})
+endforeach()
+
+# ---- public interface ---------------------------------------------------------------------------
+
+foreach(source IN LISTS HOD_API_TESTS)
+    cmake_path(GET source STEM name)
+    string(REGEX REPLACE "^test_" "" name ${name})
+    hod_public_program(api-${name} ${source})
+    hod_test(api.${name} api-${name})
+endforeach()
+
+# Two inclusions, so that a missing guard shows; no _GNU_SOURCE, no include path but ours.
+set(units)
+foreach(header IN LISTS HOD_PUBLIC_HEADERS)
+    cmake_path(GET header STEM name)
+    set(unit ${PROJECT_BINARY_DIR}/headers/${name}.c)
+    file(CONFIGURE OUTPUT ${unit} CONTENT
+        "#include <hod/${name}.h>\n#include <hod/${name}.h>\nextern int hod_header_${name};\n")
+    list(APPEND units ${unit})
+endforeach()
+if(units)
+    add_library(hod-headers OBJECT EXCLUDE_FROM_ALL ${units})
+    target_include_directories(hod-headers PRIVATE include)
+    target_compile_options(hod-headers PRIVATE -Wall -Wextra -Wpedantic -Werror)
+    hod_test(api.headers
+        ${CMAKE_COMMAND} --build ${PROJECT_BINARY_DIR} --target hod-headers)
+endif()
+
+# ---- the house itself ---------------------------------------------------------------------------
+
+hod_test(layers hod-layers ${PROJECT_SOURCE_DIR})
+hod_test(layers.catches sh tests/layers.sh $<TARGET_FILE:hod-layers>)
+if(HOD_PUBLIC_HEADERS AND NOT HOD_SANITIZE)
+    hod_test(install sh tests/install.sh ${CMAKE_COMMAND} ${PROJECT_BINARY_DIR} ${CMAKE_C_COMPILER})
+endif()

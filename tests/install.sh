@@ -1,0 +1,47 @@
+#!/bin/sh
+# install.sh CMAKE BUILD CC: the installed hod is found and linked by pkg-config and by CMake.
+#
+# Installs into a directory of its own, moves it (the package files must not remember the place),
+# and builds the same program twice against the public headers.
+set -eu
+cmake=$1 build=$2 cc=$3
+root=$(mktemp -d)
+trap 'rm -rf "$root"' EXIT
+
+"$cmake" --install "$build" --prefix "$root/first" > /dev/null
+mv "$root/first" "$root/hod"
+for file in share/man/man1/hod.1 share/bash-completion/completions/hod; do
+    [ -f "$root/hod/$file" ] || { echo "install.sh: $file is not installed"; exit 1; }
+done
+
+mkdir "$root/user"
+cat > "$root/user/main.c" <<'END'
+#include <hod/error.h>
+
+int main(void)
+{
+    return hod_error() ? 1 : hod_finish();
+}
+END
+cat > "$root/user/CMakeLists.txt" <<'END'
+cmake_minimum_required(VERSION 3.25)
+project(user C)
+find_package(hod 0.1 REQUIRED)
+add_executable(user main.c)
+target_link_libraries(user PRIVATE hod::hod)
+END
+
+pc=$(find "$root/hod" -name hod.pc)
+lib=$(dirname "$(find "$root/hod" -name libhod.so)")
+flags=$(PKG_CONFIG_PATH=$(dirname "$pc") pkg-config --cflags --libs hod)
+# shellcheck disable=SC2086
+"$cc" -std=c17 -o "$root/user/plain" "$root/user/main.c" $flags
+LD_LIBRARY_PATH=$lib "$root/user/plain"
+
+"$cmake" -S "$root/user" -B "$root/user/build" -DCMAKE_PREFIX_PATH="$root/hod" \
+    -DCMAKE_C_COMPILER="$cc" > /dev/null
+"$cmake" --build "$root/user/build" > /dev/null
+"$root/user/build/user"
+
+[ ! -x "$root/hod/bin/hod" ] || "$root/hod/bin/hod" --help > /dev/null
+echo "install: pkg-config and CMake find it"
