@@ -1,0 +1,60 @@
+/* Errors: a NULL or a -1 says that something failed, this header says what.
+ *
+ * A function that returns a pointer returns NULL on failure and passes NULL through: NULL in,
+ * NULL out, nothing done. A function with an effect returns 0 or -1. Either way the first failure
+ * of a thread sticks until it is taken, so a whole expression needs one look at its end:
+ *
+ *     hod_tensor *y = hod_relu(hod_matmul(x, hod_transpose(w, 0, 1)));
+ *     if (!y)
+ *         fprintf(stderr, "%s\n", hod_error());
+ *         // matmul: (32,784) x (512,10): inner sizes 784 and 512 differ
+ *
+ * Messages are one line of facts. The buffer is fixed, so they work when memory is gone.
+ */
+#ifndef HOD_ERROR_H
+#define HOD_ERROR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define HOD_API __attribute__((visibility("default")))
+#define HOD_CHECKED __attribute__((warn_unused_result))
+
+typedef enum hod_error_kind {
+    HOD_ERROR_NONE,
+    HOD_ERROR_ARGUMENT, /* a value, shape or dtype that the call cannot accept */
+    HOD_ERROR_MEMORY,   /* an allocation or the memory limit */
+    HOD_ERROR_IO,       /* the operating system refused a file */
+    HOD_ERROR_FORMAT,   /* a file's content is not what it claims */
+    HOD_ERROR_CONFIG,   /* a config or command line */
+    HOD_ERROR_STATE,    /* the call is right but not now: backward twice, changed in place, ... */
+    HOD_ERROR_COMPILE,  /* the system compiler, the cache, a forbidden graph break */
+    HOD_ERROR_VALUE,    /* data out of range: a label, a non-finite window */
+} hod_error_kind;
+
+enum { HOD_ERROR_TEXT = 512 };
+
+typedef struct hod_error_record {
+    hod_error_kind kind;
+    char text[HOD_ERROR_TEXT]; /* one line, no newline */
+    const char *file;          /* the caller's place, where known */
+    int line;
+} hod_error_record;
+
+/* The pending error's text, or NULL when there is none. Stays valid until the next take. */
+HOD_API const char *hod_error(void);
+
+/* The pending error's kind; HOD_ERROR_NONE when there is none. */
+HOD_API hod_error_kind hod_error_kind_pending(void);
+
+/* Moves the pending error into *out (which may be NULL) and clears it. False if there was none. */
+HOD_API bool hod_error_take(hod_error_record *out);
+
+/* Releases this thread's outermost scope, prints the pending error to standard error if there is
+ * one. Returns a status for main: 0, or 1 after an error. */
+HOD_API int hod_finish(void);
+
+/* Notes the place of a call in the user's program; the macros of ops.h do it. */
+HOD_API void hod_here(const char *file, int line);
+
+#endif

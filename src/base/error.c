@@ -1,0 +1,105 @@
+/* Errors: one record a thread, in a fixed buffer, the first failure wins.
+ *
+ * A failing expression is a chain: the innermost call knows the reason, every caller above it sees
+ * NULL or -1 and returns. If each of them wrote a message, the last and vaguest would survive, so
+ * only an empty record accepts one. The buffer is thread-local and fixed: reporting that memory is
+ * gone takes no memory.
+ */
+#include "base/base.h"
+#include "base/scope.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static _Thread_local hod_error_record record;
+static _Thread_local const char *place_file;
+static _Thread_local int place_line;
+
+/* Keeps the promise "one line": control characters become spaces. */
+static void flatten(char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ')
+            *text = ' ';
+}
+
+void *hod__fail(hod_error_kind kind, const char *format, ...)
+{
+    if (record.kind != HOD_ERROR_NONE)
+        return NULL;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(record.text, sizeof record.text, format, args);
+    va_end(args);
+    flatten(record.text);
+    record.kind = kind;
+    record.file = place_file;
+    record.line = place_line;
+    return NULL;
+}
+
+void hod__fail_context(const char *format, ...)
+{
+    if (record.kind == HOD_ERROR_NONE)
+        return;
+    char text[HOD_ERROR_TEXT];
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (n < 0 || n + 2 >= HOD_ERROR_TEXT)
+        return;
+    text[n++] = ':';
+    text[n++] = ' ';
+    text[n] = 0;
+    if (strncmp(record.text, text, (size_t)n) == 0)
+        return;
+    /* The tail gives way: the context and the beginning of the reason say more than its end. */
+    size_t room = sizeof text - 1 - (size_t)n, keep = strnlen(record.text, room);
+    memcpy(text + n, record.text, keep);
+    text[n + (int)keep] = 0;
+    memcpy(record.text, text, sizeof text);
+    flatten(record.text);
+}
+
+void hod__place(const char **file, int *line)
+{
+    *file = place_file;
+    *line = place_line;
+}
+
+const char *hod_error(void)
+{
+    return record.kind == HOD_ERROR_NONE ? NULL : record.text;
+}
+
+hod_error_kind hod_error_kind_pending(void)
+{
+    return record.kind;
+}
+
+bool hod_error_take(hod_error_record *out)
+{
+    if (record.kind == HOD_ERROR_NONE)
+        return false;
+    if (out)
+        *out = record;
+    record.kind = HOD_ERROR_NONE;
+    return true;
+}
+
+void hod_here(const char *file, int line)
+{
+    place_file = file;
+    place_line = line;
+}
+
+int hod_finish(void)
+{
+    hod__thread_end();
+    hod_error_record last;
+    if (!hod_error_take(&last))
+        return 0;
+    fprintf(stderr, "hod: %s\n", last.text);
+    return 1;
+}

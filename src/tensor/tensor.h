@@ -1,0 +1,94 @@
+/* The inside of a tensor, for the layers below src/nn. Everyone else uses <hod/tensor.h>.
+ *
+ * Invariants:
+ *   T1  offset >= 0, and offset + sum((shape[i]-1)*strides[i]) < storage elements, when numel > 0
+ *   T2  storage->data == NULL exactly while the values are still to be computed by a recorded
+ *       program ("symbolic"); hod__realise makes them real
+ *   T3  views share storage, therefore version
+ */
+#ifndef HOD_TENSOR_TENSOR_H
+#define HOD_TENSOR_TENSOR_H
+
+#include "base/base.h"
+#include "device/device.h"
+#include <hod/memory.h>
+#include <hod/random.h>
+#include <hod/tensor.h>
+#include <stdatomic.h>
+
+typedef struct hod_storage {
+    atomic_int refs;
+    uint32_t version; /* bumped by every in-place change */
+    hod_device *device;
+    void *data;    /* NULL: symbolic */
+    int64_t bytes; /* of data, or what data will need */
+    void (*release)(struct hod_storage *s); /* NULL: device->release(data) */
+    void *owner;                            /* for `release`: an arena, a mapped file */
+} hod_storage;
+
+struct hod_tensor { /* typedef in <hod/scope.h> */
+    atomic_int refs;
+    uint8_t dtype; /* hod_dtype */
+    int8_t ndim;
+    bool requires_grad; /* set for leaves by the user, for results by the tape */
+    int64_t shape[HOD_MAX_DIMS];
+    int64_t strides[HOD_MAX_DIMS]; /* elements */
+    int64_t offset;                /* elements */
+    hod_storage *storage;          /* counted */
+    /* Fields of the listeners, opaque here. */
+    struct hod_grad_meta *autograd; /* grad_fn, .grad, hooks; freed through hod__grad_meta_free */
+    int32_t trace_value;            /* recorder: value number in trace `trace_stamp` */
+    uint32_t trace_stamp;
+};
+
+/* What an operator's shape rule computes. */
+typedef struct hod_meta {
+    hod_dtype dtype;
+    int ndim;
+    int64_t shape[HOD_MAX_DIMS];
+} hod_meta;
+
+hod_storage *hod__storage_new(hod_device *d, int64_t bytes);  /* allocated, uninitialised */
+hod_storage *hod__storage_symbolic(hod_device *d, int64_t bytes); /* no data yet */
+void hod__storage_retain(hod_storage *s);
+void hod__storage_release(hod_storage *s);
+
+/* A new handle, refs 1, NOT owned by a scope: row-major, over `s` (counted) at offset 0. */
+hod_tensor *hod__tensor_new(const hod_meta *meta, hod_storage *s);
+/* A new handle like `t` (same shape, storage, offset), refs 1, no autograd fields. */
+hod_tensor *hod__tensor_alias(const hod_tensor *t);
+/* Gives a handle to the innermost scope; returns it (NULL on failure or NULL). */
+hod_tensor *hod__own(hod_tensor *t);
+
+hod_meta hod__meta(const hod_tensor *t);
+int64_t hod__numel(int ndim, const int64_t *shape); /* -1: overflow or negative size */
+void hod__row_major(int ndim, const int64_t *shape, int64_t *strides);
+bool hod__is_row_major(const hod_tensor *t);
+int64_t hod__meta_bytes(const hod_meta *m); /* -1 with an error when impossible */
+void hod__bump(hod_tensor *t);              /* version + 1 */
+/* Address of element 0 of a real tensor. */
+void *hod__data(const hod_tensor *t);
+/* True when two elements of t may share an address (expanded, self-overlapping): no writes. */
+bool hod__overlaps_itself(const hod_tensor *t);
+
+/* Shape text "(2,3)" for messages. Returns buf. */
+char *hod__shape_text(int ndim, const int64_t *shape, char *buf, size_t cap);
+#define HOD_SHAPE_TEXT(t) hod__shape_text((t)->ndim, (t)->shape, (char[96]){0}, 96)
+
+/* Computes a symbolic tensor's storage; set by src/compile, NULL when nothing is recorded. */
+extern int (*hod__realise_hook)(const hod_tensor *t);
+int hod__realise(const hod_tensor *t); /* 0 at once when already real */
+/* Frees the autograd fields; set by src/autograd. */
+extern void (*hod__grad_meta_free)(struct hod_grad_meta *m);
+
+/* This thread's key for random operators (random.h). */
+typedef struct hod_random_key {
+    uint64_t seed;
+    int64_t update;
+    hod_tensor *key;   /* i64 (2): seed bits, update; real, changes every update */
+    hod_tensor *index; /* i64 (N): sample index of each row */
+    int64_t stream;    /* next stream number */
+} hod_random_key;
+hod_random_key *hod__random(void);
+
+#endif
