@@ -1,0 +1,158 @@
+/* Gradients: the tape, and what can be asked of it. The semantics are PyTorch's.
+ *
+ *     hod_tensor *w = hod_requires_grad(hod_scalar(2), true);    // a leaf
+ *     hod_tensor *loss = hod_mul(w, w);
+ *     hod_backward(loss);                                        // consumes the graph of loss
+ *     printf("%g\n", hod_item(hod_grad(w)));                     // 4
+ *     hod_zero_grad(w);                                          // absent again
+ *
+ * A leaf is a tensor that was made to require a gradient; a result requires one when an input does.
+ * Gradients of several backward calls add up in the leaf until hod_zero_grad. A gradient that never
+ * arrived is absent (hod_grad gives NULL without an error), which is not the same as zero:
+ * optimizers skip the parameter.
+ */
+#ifndef HOD_AUTOGRAD_H
+#define HOD_AUTOGRAD_H
+
+#include <hod/tensor.h>
+#include <stdio.h>
+
+/* ---- leaves ---- */
+
+/* Makes a leaf require a gradient, or no longer. Float tensors only; a result of operators that
+ * requires a gradient cannot be switched off (hod_detach it). Returns t, NULL on failure. */
+HOD_API hod_tensor *hod_requires_grad(hod_tensor *t, bool on);
+HOD_API bool hod_tensor_requires_grad(const hod_tensor *t);
+HOD_API bool hod_tensor_is_leaf(const hod_tensor *t);
+
+/* The accumulated gradient, owned by t; NULL, without an error, when absent. */
+HOD_API hod_tensor *hod_grad(const hod_tensor *t);
+/* Marks the gradient absent. The buffer is kept for the next one. */
+HOD_API void hod_zero_grad(hod_tensor *t);
+/* Makes backward keep the gradient of a result, too; read it with hod_grad. 0 or -1. */
+HOD_API int hod_retain_grad(hod_tensor *t);
+/* The same values, without history: a view that requires no gradient. */
+HOD_API hod_tensor *hod_detach(hod_tensor *t);
+
+/* ---- backward ---- */
+
+/* Adds the gradient of `loss`, a single value, to every leaf it depends on, and consumes the graph:
+ * what it saved is freed, a second call is an error. 0 or -1. */
+HOD_API int hod_backward(hod_tensor *loss);
+
+/* Stands for the gradient 1 of a single value. */
+#define HOD_ONES ((hod_tensor *)(intptr_t)-2)
+
+typedef struct hod_backward_spec {
+    hod_tensor *gradient; /* of the result, same shape; HOD_ONES for a single value */
+    bool retain_graph;    /* false: the graph is consumed */
+    bool create_graph;    /* true: gradients can be differentiated again; implies retain_graph */
+    char end_;
+} hod_backward_spec;
+
+/* hod_backward_with(y, g, .retain_graph = true): the vector-Jacobian product with g. */
+#define hod_backward_with(t, ...)                                                                  \
+    hod_backward_make(t, &(hod_backward_spec){__VA_ARGS__, .end_ = 0})
+HOD_API int hod_backward_make(hod_tensor *t, const hod_backward_spec *spec);
+
+typedef struct hod_grad_of_spec {
+    hod_tensor *gradient; /* of the output; HOD_ONES for a single value */
+    bool retain_graph;
+    bool create_graph;
+    bool allow_unused; /* an input the output does not depend on: NULL instead of an error */
+    char end_;
+} hod_grad_of_spec;
+
+/* Gradients of y for chosen inputs, leaves or results, without touching hod_grad of any tensor.
+ * out[i] belongs to the innermost scope. 0 or -1.
+ *     hod_grad_of(y, 2, (hod_tensor *[]){a, b}, out, HOD_ONES, .create_graph = true); */
+#define hod_grad_of(y, n, inputs, out, ...)                                                        \
+    hod_grad_of_make(y, n, inputs, out, &(hod_grad_of_spec){__VA_ARGS__, .end_ = 0})
+HOD_API int hod_grad_of_make(hod_tensor *y, int n, hod_tensor *const *inputs, hod_tensor **out,
+                             const hod_grad_of_spec *spec);
+
+/* ---- scopes without gradients ---- */
+
+typedef struct hod_no_grad {
+    bool before;
+} hod_no_grad;
+HOD_API void hod_no_grad_begin(hod_no_grad *s);
+HOD_API void hod_no_grad_end(hod_no_grad *s);
+HOD_API bool hod_grad_enabled(void);
+/* From here to the end of the block this thread's operators record nothing. */
+#define HOD_NO_GRAD(name)                                                                          \
+    __attribute__((cleanup(hod_no_grad_end))) hod_no_grad name;                                    \
+    hod_no_grad_begin(&name)
+
+/* ---- hooks ---- */
+
+/* Gets the gradient of a tensor once it is complete; returns it, or another of the same shape that
+ * takes its place, or NULL after a failure. */
+typedef hod_tensor *hod_grad_hook(void *context, hod_tensor *g);
+/* Hooks run in the order they were added. 0 or -1. */
+HOD_API int hod_add_grad_hook(hod_tensor *t, hod_grad_hook *hook, void *context);
+
+/* ---- the graph, to look at ---- */
+
+typedef struct hod_node hod_node;
+HOD_API const hod_node *hod_grad_fn(const hod_tensor *t); /* NULL for a leaf */
+HOD_API const char *hod_node_name(const hod_node *n);     /* "mul" */
+HOD_API int hod_node_inputs(const hod_node *n);
+/* The node input i comes from; NULL when it is a leaf or needs no gradient. */
+HOD_API const hod_node *hod_node_next(const hod_node *n, int i);
+/* The leaf that input i is; NULL when it is none. */
+HOD_API const hod_tensor *hod_node_leaf(const hod_node *n, int i);
+/* One node a line, results first: "%3 = mul(%2, leaf (3)) -> f32 (3)  model.c:12". 0 or -1. */
+HOD_API int hod_print_graph(const hod_tensor *t, FILE *out);
+/* The same as Graphviz. */
+HOD_API int hod_print_graph_dot(const hod_tensor *t, FILE *out);
+
+/* ---- anomaly mode ---- */
+
+/* While on, backward stops at the first NaN or Inf in a gradient and names the forward operator and
+ * its place. Slow: every gradient is read. Per thread. Returns what it was. */
+HOD_API bool hod_detect_anomaly(bool on);
+
+/* ---- gradcheck ---- */
+
+/* A function of n tensors with one result. */
+typedef hod_tensor *hod_check_fn(void *context, hod_tensor *const *in, int n);
+
+typedef struct hod_gradcheck_report {
+    bool passed;
+    double worst;         /* largest |analytic - numeric| / (atol + rtol * |numeric|); passed: <= 1 */
+    int input;            /* where that was */
+    int64_t element;
+    double analytic, numeric;
+    int64_t compared;     /* number of derivatives compared */
+} hod_gradcheck_report;
+
+typedef struct hod_gradcheck_spec {
+    void *context; /* for the function; NULL is allowed */
+    double step;   /* 0: 1e-6, times max(1, |x|) */
+    double rtol;   /* 0: 1e-3 */
+    double atol;   /* 0: 1e-5 */
+    char end_;
+} hod_gradcheck_spec;
+
+/* Compares the gradients of fn with central differences in f64: for every element of every float
+ * input, the derivative of <u, fn(x)> with a fixed pseudo-random u. 0 and *report, or -1 when fn
+ * failed. Inputs are copied; fn must be a function of its inputs only.
+ *     hod_gradcheck(fn, 2, inputs, &report, NULL, .rtol = 1e-4) */
+#define hod_gradcheck(fn, n, inputs, report, ...)                                                  \
+    hod_gradcheck_make(fn, n, inputs, report, &(hod_gradcheck_spec){__VA_ARGS__, .end_ = 0})
+HOD_API int hod_gradcheck_make(hod_check_fn *fn, int n, hod_tensor *const *inputs,
+                               hod_gradcheck_report *report, const hod_gradcheck_spec *spec);
+/* The same for second derivatives: checks the gradient of the gradient. */
+#define hod_gradgradcheck(fn, n, inputs, report, ...)                                              \
+    hod_gradgradcheck_make(fn, n, inputs, report, &(hod_gradcheck_spec){__VA_ARGS__, .end_ = 0})
+HOD_API int hod_gradgradcheck_make(hod_check_fn *fn, int n, hod_tensor *const *inputs,
+                                   hod_gradcheck_report *report, const hod_gradcheck_spec *spec);
+
+/* ---- recomputation ---- */
+
+/* fn(context, in, n) without keeping what its backward needs; backward runs it again, with the same
+ * randomness. fn and context must stay valid until then, and fn must compute the same again. */
+HOD_API hod_tensor *hod_checkpoint(hod_check_fn *fn, void *context, int n, hod_tensor *const *in);
+
+#endif
