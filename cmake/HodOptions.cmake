@@ -25,10 +25,12 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
 set(HOD_GENERATED_DIR ${PROJECT_BINARY_DIR}/generated)
 
+# -Wno-format-truncation: snprintf into a fixed buffer is how a message is meant to be cut.
 add_library(hod-flags INTERFACE)
 target_compile_definitions(hod-flags INTERFACE _GNU_SOURCE)
 target_compile_options(hod-flags INTERFACE
-    -Wall -Wextra -Wpedantic -Wstrict-prototypes -Wmissing-prototypes -Wno-format-truncation
+    -Wall -Wextra -Wpedantic -Wstrict-prototypes -Wmissing-prototypes
+    $<$<C_COMPILER_ID:GNU>:-Wno-format-truncation>
     -ffp-contract=off -fno-math-errno -fno-trapping-math)
 target_link_options(hod-flags INTERFACE -Wl,--as-needed)
 if(HOD_WERROR)

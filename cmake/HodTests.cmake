@@ -2,6 +2,7 @@
 # far more than half, and a time limit would then be a lottery.
 #
 #   unit.foo      the tests of tests/unit/test_foo.c, each in a process of its own
+#   harness       the harness catches what it must
 #   api.foo       tests/api/foo.c, a program that sees the public headers only
 #   api.headers   each public header compiles by itself as strict C17
 #   layers        the tree obeys src/LAYERS; layers.catches: a tree that does not is refused
@@ -18,7 +19,8 @@ if(HOD_SANITIZE MATCHES address)
 elseif(HOD_SANITIZE MATCHES thread)
     # Archer tells ThreadSanitizer what an OpenMP barrier orders; without it every parallel region
     # looks like a race.
-    find_library(HOD_ARCHER archer PATHS /usr/lib/llvm-${CMAKE_C_COMPILER_VERSION_MAJOR}/lib)
+    string(REGEX MATCH "^[0-9]+" major ${CMAKE_C_COMPILER_VERSION})
+    find_library(HOD_ARCHER archer PATHS /usr/lib/llvm-${major}/lib REQUIRED)
     list(APPEND HOD_TEST_ENV
         TSAN_OPTIONS=ignore_noninstrumented_modules=1:suppressions=${PROJECT_SOURCE_DIR}/tests/tsan.supp
         OMP_TOOL_LIBRARIES=${HOD_ARCHER}
@@ -41,6 +43,12 @@ foreach(source IN LISTS HOD_UNIT_TESTS)
     string(REGEX REPLACE "^(test_)?(.*)\\.c$" "\\2" name ${file})
     hod_test(unit.${name} hod-tests --file ${file})
 endforeach()
+
+add_executable(hod-selftest tests/harness.c tests/selftest.c)
+target_link_libraries(hod-selftest PRIVATE hod-objects)
+set_target_properties(hod-selftest PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tools)
+hod_test(harness sh tests/selftest.sh $<TARGET_FILE:hod-selftest>)
 
 # ---- public interface ---------------------------------------------------------------------------
 

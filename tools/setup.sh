@@ -17,7 +17,7 @@ packages='
 '
 case ${1-} in
 '') ;;
-clang) packages="$packages clang libomp-dev clang-format" ;;
+clang) packages="$packages clang libomp-dev llvm clang-format" ;;
 *) echo "usage: setup.sh [clang]" >&2; exit 2 ;;
 esac
 
@@ -41,20 +41,22 @@ done
 
 if [ "$(id -u)" = 0 ]; then
     as_root=
+    echo "setup: installing$missing"
 elif command -v sudo > /dev/null; then
     as_root='sudo env LC_ALL=C DEBIAN_FRONTEND=noninteractive'
+    echo "setup: installing through sudo apt-get:$missing"
 else
     fail "not root and no sudo; as root: apt-get install$missing"
 fi
 
-echo "setup: installing$missing"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
 # The lists may be empty or old; without a network those at hand may still do.
 $as_root apt-get update > "$log" 2>&1 ||
     echo "setup: apt-get update did not work, going on with the package lists at hand"
-if ! $as_root apt-get install -y --no-install-recommends $missing > "$log" 2>&1; then
+if ! $as_root apt-get install -y --no-install-recommends \
+    -o DPkg::Lock::Timeout=120 $missing > "$log" 2>&1; then
     tail -n 20 "$log" >&2
     fail "apt-get install did not work; its last lines stand above"
 fi
