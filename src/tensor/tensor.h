@@ -86,9 +86,9 @@ typedef struct hod_random_key {
     uint64_t seed;
     int64_t update;
     hod_tensor *key;   /* i64 (2): seed bits, update; real, changes every update */
-    hod_tensor *index; /* i64 (N): sample index of each row */
+    hod_tensor *index; /* i64 (N): sample index of each row; NULL: 0, 1, 2, ... */
     int64_t stream;    /* next stream number */
 } hod_random_key;
-hod_random_key *hod__random(void);
+hod_random_key *hod__random(void); /* never begun: seed 0, update 0. NULL when memory is gone */
 
 #endif

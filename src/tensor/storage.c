@@ -1,0 +1,127 @@
+/* Storages and handles: who holds how many of what.
+ *
+ *     handle ---> storage ---> bytes of a device
+ *     handle --^                (several views, one storage, one version counter)
+ *
+ * Both are counted atomically. A storage without bytes is symbolic: its size is known, its values
+ * are still to be computed by a recorded program, which fills it in through hod__realise_hook.
+ */
+#include "base/scope.h"
+#include "tensor/tensor.h"
+
+int (*hod__realise_hook)(const hod_tensor *t);
+void (*hod__grad_meta_free)(struct hod_grad_meta *m);
+
+hod_storage *hod__storage_symbolic(hod_device *d, int64_t bytes)
+{
+    hod_storage *s = hod__alloc(1, sizeof *s);
+    if (!s)
+        return NULL;
+    atomic_init(&s->refs, 1);
+    s->device = d;
+    s->bytes = bytes;
+    return s;
+}
+
+hod_storage *hod__storage_new(hod_device *d, int64_t bytes)
+{
+    hod_storage *s = hod__storage_symbolic(d, bytes);
+    if (!s)
+        return NULL;
+    s->data = d->alloc(d, bytes);
+    if (s->data)
+        return s;
+    free(s);
+    return NULL;
+}
+
+void hod__storage_retain(hod_storage *s)
+{
+    atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+}
+
+void hod__storage_release(hod_storage *s)
+{
+    if (!s || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    if (s->release)
+        s->release(s);
+    else if (s->data)
+        s->device->release(s->device, s->data, s->bytes);
+    free(s);
+}
+
+hod_tensor *hod__tensor_new(const hod_meta *meta, hod_storage *s)
+{
+    hod_tensor *t = s ? hod__alloc(1, sizeof *t) : NULL;
+    if (!t)
+        return NULL;
+    atomic_init(&t->refs, 1);
+    t->dtype = (uint8_t)meta->dtype;
+    t->ndim = (int8_t)meta->ndim;
+    memcpy(t->shape, meta->shape, sizeof t->shape);
+    hod__row_major(t->ndim, t->shape, t->strides);
+    hod__storage_retain(s);
+    t->storage = s;
+    return t;
+}
+
+hod_tensor *hod__tensor_alias(const hod_tensor *t)
+{
+    if (!t)
+        return NULL;
+    hod_meta meta = hod__meta(t);
+    hod_tensor *alias = hod__tensor_new(&meta, t->storage);
+    if (!alias)
+        return NULL;
+    memcpy(alias->strides, t->strides, sizeof alias->strides);
+    alias->offset = t->offset;
+    return alias;
+}
+
+hod_tensor *hod_tensor_retain(hod_tensor *t)
+{
+    if (t)
+        atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
+    return t;
+}
+
+void hod_tensor_release(hod_tensor *t)
+{
+    if (!t || atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    if (t->autograd)
+        hod__grad_meta_free(t->autograd);
+    hod__storage_release(t->storage);
+    free(t);
+}
+
+static void release_object(void *t)
+{
+    hod_tensor_release(t);
+}
+
+hod_tensor *hod__own(hod_tensor *t)
+{
+    return t && hod__scope_own(t, release_object) == 0 ? t : NULL;
+}
+
+void hod__bump(hod_tensor *t)
+{
+    t->storage->version++;
+}
+
+int hod__realise(const hod_tensor *t)
+{
+    if (t->storage->data)
+        return 0;
+    if (hod__realise_hook)
+        return hod__realise_hook(t);
+    return HOD_FAIL_RC(STATE, "read: the values of this %s tensor were never computed",
+                       HOD_SHAPE_TEXT(t));
+}
+
+void *hod__data(const hod_tensor *t)
+{
+    return (char *)t->storage->data + t->offset * (int64_t)hod_dtype_bytes(t->dtype);
+}
