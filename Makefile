@@ -6,7 +6,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL = $(JOBS)
 prefix ?= /usr/local
 
 .DEFAULT_GOAL := build
-.PHONY: demo check build setup debug asan tsan clang test format install size clean help
+.PHONY: demo check build setup debug asan tsan clang test format headers install size clean help
 
 demo: build          ## train a small network four ways and show the difference
 	@sh tools/demo.sh
@@ -41,6 +41,10 @@ format: setup-clang  ## lay out the C sources as .clang-format says
 
 install: build       ## make install prefix=/opt/hod
 	@cmake --install build --prefix $(prefix)
+
+headers: setup       ## renew the public headers that are printed from tables
+	@cmake --preset release --log-level=WARNING
+	@cmake --build build --target print-headers
 
 size:                ## lines of C a layer; read it in reviews
 	@sh tools/size.sh

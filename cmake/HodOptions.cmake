@@ -4,7 +4,7 @@
 # generated kernels must agree to the bit. NaN and infinity keep their meaning (the finite check
 # and -inf masks need them), so there is no -ffast-math; errno and traps are all that is given up.
 
-set(HOD_SANITIZE "" CACHE STRING "Sanitizers, as -fsanitize= takes them: address,undefined or thread")
+set(HOD_SANITIZE "" CACHE STRING "As -fsanitize= takes them: address,undefined or thread")
 set(HOD_MARCH "" CACHE STRING "A -march= value for hod itself; generated kernels always use native")
 option(HOD_WERROR "Warnings are errors" ON)
 

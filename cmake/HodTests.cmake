@@ -5,6 +5,7 @@
 #   harness       the harness catches what it must
 #   api.foo       tests/api/foo.c, a program that sees the public headers only
 #   api.headers   each public header compiles by itself as strict C17
+#   printed.foo   include/hod/foo.h is what tools/print_foo.c prints
 #   layers        the tree obeys src/LAYERS; layers.catches: a tree that does not is refused
 #   install       the installed library is found by pkg-config and by CMake
 
@@ -19,10 +20,11 @@ if(HOD_SANITIZE MATCHES address)
 elseif(HOD_SANITIZE MATCHES thread)
     # Archer tells ThreadSanitizer what an OpenMP barrier orders; without it every parallel region
     # looks like a race.
+    set(HOD_TSAN_SUPP ${PROJECT_SOURCE_DIR}/tests/tsan.supp)
     string(REGEX MATCH "^[0-9]+" major ${CMAKE_C_COMPILER_VERSION})
     find_library(HOD_ARCHER archer PATHS /usr/lib/llvm-${major}/lib REQUIRED)
     list(APPEND HOD_TEST_ENV
-        TSAN_OPTIONS=ignore_noninstrumented_modules=1:suppressions=${PROJECT_SOURCE_DIR}/tests/tsan.supp
+        TSAN_OPTIONS=ignore_noninstrumented_modules=1:suppressions=${HOD_TSAN_SUPP}
         OMP_TOOL_LIBRARIES=${HOD_ARCHER}
         HOD_TEST_TIMEOUT=240)
 endif()
@@ -75,6 +77,30 @@ if(units)
     hod_test(api.headers
         ${CMAKE_COMMAND} --build ${PROJECT_BINARY_DIR} --target hod-headers)
 endif()
+
+# ---- headers that a program prints ---------------------------------------------------------------
+#
+# tools/print_foo.c writes include/hod/foo.h to standard output. The header is checked in, so that
+# it can be read and grepped; the test printed.foo fails when it is stale, and the target
+# print-headers (`make headers`) renews it.
+
+add_custom_target(print-headers)
+foreach(source IN LISTS HOD_PRINTERS)
+    cmake_path(GET source STEM stem)
+    string(REGEX REPLACE "^print_" "" name ${stem})
+    set(header ${PROJECT_SOURCE_DIR}/include/hod/${name}.h)
+    add_executable(print-${name} ${source})
+    target_include_directories(print-${name} PRIVATE include src)
+    target_link_libraries(print-${name} PRIVATE hod-flags)
+    set_target_properties(print-${name} PROPERTIES
+        RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tools)
+    hod_test(printed.${name} sh -c "$<TARGET_FILE:print-${name}> | diff -u ${header} -")
+    add_custom_target(print-header-${name}
+        COMMAND print-${name} > ${header}.new
+        COMMAND ${CMAKE_COMMAND} -E rename ${header}.new ${header}
+        VERBATIM)
+    add_dependencies(print-headers print-header-${name})
+endforeach()
 
 # ---- the house itself ---------------------------------------------------------------------------
 

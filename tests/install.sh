@@ -2,7 +2,8 @@
 # install.sh CMAKE BUILD CC: the installed hod is found and linked by pkg-config and by CMake.
 #
 # Installs into a directory of its own, moves it (the package files must not remember the place),
-# and builds the same program twice against the public headers.
+# and builds the same program twice against the public headers. The examples must build so, too:
+# they are what a user would write.
 set -eu
 cmake=$1 build=$2 cc=$3
 root=$(mktemp -d)
@@ -37,6 +38,13 @@ flags=$(PKG_CONFIG_PATH=$(dirname "$pc") pkg-config --cflags --libs hod)
 # shellcheck disable=SC2086
 "$cc" -std=c17 -o "$root/user/plain" "$root/user/main.c" $flags
 LD_LIBRARY_PATH=$lib "$root/user/plain"
+
+for example in examples/*.c; do
+    [ -f "$example" ] || continue
+    models=$(find models -name '*.c' ! -name '*_tmpl.c')
+    # shellcheck disable=SC2086
+    "$cc" -std=c17 -D_GNU_SOURCE -I. -o "$root/user/example" "$example" $models $flags -lm
+done
 
 "$cmake" -S "$root/user" -B "$root/user/build" -DCMAKE_PREFIX_PATH="$root/hod" \
     -DCMAKE_C_COMPILER="$cc" > /dev/null

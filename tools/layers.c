@@ -2,8 +2,8 @@
  *
  * ROOT/src/LAYERS says which layer may include which (its head explains the form). A quoted
  * include "layer/file.h" is an arrow to that layer; one without a slash stays in its directory;
- * <hod/hod.h> is for the layers marked `public`, which may use nothing of src/. The tool reads lines,
- * not C: an include behind #if counts, and so it should.
+ * <hod/hod.h> is for the layers marked `public`, which may use nothing of src/. The tool reads
+ * lines, not C: an include behind #if counts, and so it should.
  */
 #include <dirent.h>
 #include <stdbool.h>

@@ -30,7 +30,7 @@ fail() {
 packages=$(echo $packages)
 
 command -v dpkg-query > /dev/null && command -v apt-get > /dev/null ||
-    fail "not a Debian system; install what these packages hold, then run cmake --preset release: $packages"
+    fail "not a Debian system; install what these packages hold, then use cmake: $packages"
 
 missing=
 for package in $packages; do
