@@ -21,10 +21,9 @@ build: setup         ## the library, the command and the tests, into build/
 setup:               ## install the Debian packages that are missing
 	@sh tools/setup.sh
 
-# make debug|asan|tsan|clang: build that preset into build-<preset>/ and run its tests.
 debug asan: setup
 tsan clang: setup-clang
-debug asan tsan clang:
+debug asan tsan clang:  ## build that preset into build-NAME/ and run its tests
 	@cmake --preset $@ --log-level=WARNING
 	@cmake --build build-$@
 	@cd build-$@ && ctest --output-on-failure --no-tests=error -j1
@@ -53,4 +52,4 @@ clean:               ## remove every build directory
 	@rm -rf build build-*
 
 help:
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 18
+	@sed -n 's/^\([a-z ]*\):.*## /  make \1\t/p' Makefile | expand -t 30

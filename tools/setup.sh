@@ -53,7 +53,7 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
 # The lists may be empty or old; without a network those at hand may still do.
-$as_root apt-get update > "$log" 2>&1 ||
+$as_root apt-get update -o APT::Update::Error-Mode=any > "$log" 2>&1 ||
     echo "setup: apt-get update did not work, going on with the package lists at hand"
 if ! $as_root apt-get install -y --no-install-recommends \
     -o DPkg::Lock::Timeout=120 $missing > "$log" 2>&1; then
