@@ -1,0 +1,230 @@
+/* Functions of tensors that are more than one row of the operator table: shapes, products,
+ * convolution, normalisation, losses.
+ *
+ *     hod_tensor *h = hod_relu(hod_linear(x, w1, b1));                 // x: (N,I), w1: (H,I)
+ *     hod_tensor *y = hod_dropout(hod_layer_norm(h, gain, bias, 1e-5), 0.1);
+ *     hod_loss loss = hod_cross_entropy(hod_linear(y, w2, b2), target, .ignore_index = -1);
+ *
+ * Most are compositions of operators, so they have derivatives of every order and are compiled
+ * like anything else. Results belong to the innermost scope; NULL in, NULL out. Dimensions may
+ * count from the end (-1: the last). No parameter may be NULL to mean "absent".
+ */
+#ifndef HOD_FUNCTIONAL_H
+#define HOD_FUNCTIONAL_H
+
+#include <hod/ops.h>
+
+/* ---- values from nothing ---- */
+HOD_API hod_tensor *hod_full(hod_dtype dtype, hod_shape shape, double value);
+HOD_API hod_tensor *hod_arange(hod_dtype dtype, int64_t n); /* 0, 1, ... n-1 */
+HOD_API hod_tensor *hod_iota(hod_dtype dtype, hod_shape shape, int dim); /* index in dim */
+HOD_API hod_tensor *hod_full_like(hod_tensor *x, double value); /* dtype and shape of x */
+/* Draws from [0, 1), f32, by the thread's random key (random.h). shape[0] must be a multiple of the
+ * number of sample indices: the rows of a sample follow each other. */
+HOD_API hod_tensor *hod_uniform(hod_shape shape);
+
+/* ---- with a number ---- the number takes x's dtype; fractions make an integer x f32 ---- */
+HOD_API hod_tensor *hod_add_scalar(hod_tensor *x, double s);
+HOD_API hod_tensor *hod_sub_scalar(hod_tensor *x, double s);
+HOD_API hod_tensor *hod_mul_scalar(hod_tensor *x, double s);
+HOD_API hod_tensor *hod_div_scalar(hod_tensor *x, double s);
+HOD_API hod_tensor *hod_pow_scalar(hod_tensor *x, double s);
+HOD_API hod_tensor *hod_maximum_scalar(hod_tensor *x, double s);
+HOD_API hod_tensor *hod_minimum_scalar(hod_tensor *x, double s);
+HOD_API hod_tensor *hod_eq_scalar(hod_tensor *x, double s);
+HOD_API hod_tensor *hod_ne_scalar(hod_tensor *x, double s);
+HOD_API hod_tensor *hod_lt_scalar(hod_tensor *x, double s);
+HOD_API hod_tensor *hod_le_scalar(hod_tensor *x, double s);
+HOD_API hod_tensor *hod_gt_scalar(hod_tensor *x, double s);
+HOD_API hod_tensor *hod_ge_scalar(hod_tensor *x, double s);
+HOD_API hod_tensor *hod_clamp(hod_tensor *x, double low, double high);
+HOD_API hod_tensor *hod_square(hod_tensor *x);
+
+/* ---- types and shapes ---- */
+HOD_API hod_tensor *hod_cast(hod_tensor *x, hod_dtype dtype);
+HOD_API hod_tensor *hod_contiguous(hod_tensor *x); /* x itself when it is row-major already */
+HOD_API hod_tensor *hod_copy(hod_tensor *x);       /* always a new, row-major tensor */
+/* A view where the strides allow, else of a copy. One size may be -1: whatever is left. */
+HOD_API hod_tensor *hod_reshape(hod_tensor *x, hod_shape shape);
+HOD_API hod_tensor *hod_flatten(hod_tensor *x, int from); /* dims from.. become one */
+HOD_API hod_tensor *hod_squeeze(hod_tensor *x, int dim);   /* drops a dimension of size 1 */
+HOD_API hod_tensor *hod_unsqueeze(hod_tensor *x, int dim); /* size 1 before dim; ndim: at the end */
+HOD_API hod_tensor *hod_transpose(hod_tensor *x, int a, int b);
+HOD_API hod_tensor *hod_permute_to(hod_tensor *x, hod_shape order);
+#define hod_permute(x, ...) hod_permute_to(x, HOD_SHAPE(__VA_ARGS__)) /* (x, 0, 2, 1) */
+HOD_API hod_tensor *hod_expand(hod_tensor *x, hod_shape shape); /* -1: as in x */
+/* Elements start, start + 1, ... below stop; both may count from the end and are clamped. */
+HOD_API hod_tensor *hod_slice(hod_tensor *x, int dim, int64_t start, int64_t stop);
+HOD_API hod_tensor *hod_slice_step(hod_tensor *x, int dim, int64_t start, int64_t stop,
+                                   int64_t step);
+HOD_API hod_tensor *hod_select(hod_tensor *x, int dim, int64_t index); /* drops dim */
+HOD_API hod_tensor *hod_concat(int n, hod_tensor *const *x, int dim);
+HOD_API hod_tensor *hod_stack(int n, hod_tensor *const *x, int dim); /* along a new dim */
+HOD_API hod_tensor *hod_pad(hod_tensor *x, int dim, int64_t before, int64_t after, double value);
+
+/* ---- indexing; an index out of range is an error ---- */
+HOD_API hod_tensor *hod_gather(hod_tensor *x, int dim, hod_tensor *index); /* index: x's ndim */
+HOD_API hod_tensor *hod_index_select(hod_tensor *x, int dim, hod_tensor *index); /* index: (K) */
+HOD_API hod_tensor *hod_embedding(hod_tensor *w, hod_tensor *index); /* index.shape + w.shape[1:] */
+
+/* ---- reductions ---- */
+HOD_API hod_tensor *hod_mean(hod_tensor *x); /* of nothing: NaN */
+HOD_API hod_tensor *hod_mean_over(hod_tensor *x, hod_shape dims, bool keepdim);
+#define hod_mean_dims(x, ...) hod_mean_over(x, HOD_SHAPE(__VA_ARGS__), false)
+#define hod_mean_keep(x, ...) hod_mean_over(x, HOD_SHAPE(__VA_ARGS__), true)
+/* Mean of squared deviations, divided by n - correction: 0 as normalisation uses it, 1 unbiased. */
+HOD_API hod_tensor *hod_var_over(hod_tensor *x, hod_shape dims, bool keepdim, int correction);
+#define hod_var_keep(x, correction, ...) hod_var_over(x, HOD_SHAPE(__VA_ARGS__), true, correction)
+HOD_API hod_tensor *hod_logsumexp(hod_tensor *x, int dim, bool keepdim); /* of -inf only: -inf */
+HOD_API hod_tensor *hod_softmax(hod_tensor *x, int dim); /* of -inf only: 0 */
+HOD_API hod_tensor *hod_log_softmax(hod_tensor *x, int dim);
+
+/* ---- products ---- */
+/* (M,K) x (K,N); more dimensions are batches and broadcast; 1-d operands as in NumPy. */
+HOD_API hod_tensor *hod_matmul(hod_tensor *a, hod_tensor *b);
+/* x wᵀ + b over x's last dimension: x (...,I), w (O,I), b (O). */
+HOD_API hod_tensor *hod_linear(hod_tensor *x, hod_tensor *w, hod_tensor *b);
+HOD_API hod_tensor *hod_linear_nobias(hod_tensor *x, hod_tensor *w);
+
+/* ---- images: (N,C,H,W) ---- */
+typedef struct hod_conv2d_options {
+    int64_t stride, padding, dilation; /* both ways; 0: stride 1, no padding, dilation 1 */
+    int64_t groups;                    /* 0: 1 */
+    int64_t stride_hw[2], dilation_hw[2]; /* {vertical, horizontal}, where they differ */
+    int64_t padding_tlbr[4];              /* top, left, bottom, right, where they differ */
+    int end_;
+} hod_conv2d_options;
+HOD_API hod_tensor *hod_conv2d_with(hod_tensor *x, hod_tensor *w, hod_conv2d_options o);
+/* hod_conv2d(x, w), hod_conv2d(x, w, .stride = 2, .padding = 1); w: (O, C/groups, Kh, Kw) */
+#define hod_conv2d(x, ...) HOD_CONV2D_(x, __VA_ARGS__, .end_ = 0)
+#define HOD_CONV2D_(x, w, ...) hod_conv2d_with(x, w, (hod_conv2d_options){__VA_ARGS__})
+HOD_API hod_tensor *hod_add_channels(hod_tensor *x, hod_tensor *b); /* x (N,C,...) + b (C) */
+
+typedef struct hod_pool2d_options {
+    int64_t kernel, stride, padding, dilation; /* stride 0: kernel; dilation 0: 1 */
+    int64_t kernel_hw[2], stride_hw[2];        /* {vertical, horizontal}, where they differ */
+    int64_t padding_tlbr[4];
+    bool exclude_pad; /* average: divide by the elements inside the image only */
+    int end_;
+} hod_pool2d_options;
+HOD_API hod_tensor *hod_max_pool2d_with(hod_tensor *x, hod_pool2d_options o);
+HOD_API hod_tensor *hod_avg_pool2d_with(hod_tensor *x, hod_pool2d_options o);
+/* hod_max_pool2d(x, 2), hod_max_pool2d(x, 3, .stride = 2, .padding = 1) */
+#define hod_max_pool2d(x, ...)                                                                     \
+    hod_max_pool2d_with(x, (hod_pool2d_options){__VA_ARGS__, .end_ = 0})
+#define hod_avg_pool2d(x, ...)                                                                     \
+    hod_avg_pool2d_with(x, (hod_pool2d_options){__VA_ARGS__, .end_ = 0})
+HOD_API hod_tensor *hod_global_avg_pool2d(hod_tensor *x); /* (N,C,1,1) */
+
+/* ---- normalisation, regularisation ---- */
+/* Over the trailing dimensions that w has; w and b have their shape. */
+HOD_API hod_tensor *hod_layer_norm(hod_tensor *x, hod_tensor *w, hod_tensor *b, double eps);
+/* x (N,C,...), w and b (C); statistics of each sample and group of channels. */
+HOD_API hod_tensor *hod_group_norm(hod_tensor *x, int64_t groups, hod_tensor *w, hod_tensor *b,
+                                   double eps);
+/* x (N,C,...); mean, var, w, b (C): (x - mean) / sqrt(var + eps) * w + b. */
+HOD_API hod_tensor *hod_batch_norm(hod_tensor *x, hod_tensor *mean, hod_tensor *var, hod_tensor *w,
+                                   hod_tensor *b, double eps);
+/* Zeroes elements with probability p and scales the others by 1 / (1 - p). */
+HOD_API hod_tensor *hod_dropout(hod_tensor *x, double p);
+
+/* ---- losses: a sum and the weight to divide it by, both 0-d, so that windows add up ---- */
+typedef struct hod_loss {
+    hod_tensor *sum, *weight; /* both NULL after an error */
+} hod_loss;
+HOD_API hod_tensor *hod_loss_mean(hod_loss loss); /* sum / weight */
+
+typedef struct hod_cross_entropy_options {
+    int64_t ignore_index; /* label that counts for nothing; 0: -100. See ignore_zero */
+    bool ignore_zero;     /* label 0 counts for nothing */
+    double label_smoothing;
+    int end_;
+} hod_cross_entropy_options;
+/* logits (N,C) or (N,C,d1,...), target i64 (N) or (N,d1,...): the loss of each target, 0 where
+ * ignored. A label that is neither ignored nor in 0..C-1 is an error naming its row. */
+HOD_API hod_tensor *hod_cross_entropy_rows_with(hod_tensor *logits, hod_tensor *target,
+                                                hod_cross_entropy_options o);
+/* Their sum; the weight is the number of targets not ignored. */
+HOD_API hod_loss hod_cross_entropy_with(hod_tensor *logits, hod_tensor *target,
+                                        hod_cross_entropy_options o);
+#define hod_cross_entropy(logits, ...) HOD_CROSS_ENTROPY_(logits, __VA_ARGS__, .end_ = 0)
+#define HOD_CROSS_ENTROPY_(logits, target, ...)                                                    \
+    hod_cross_entropy_with(logits, target, (hod_cross_entropy_options){__VA_ARGS__})
+#define hod_cross_entropy_rows(logits, ...) HOD_CROSS_ENTROPY_ROWS_(logits, __VA_ARGS__, .end_ = 0)
+#define HOD_CROSS_ENTROPY_ROWS_(logits, target, ...)                                               \
+    hod_cross_entropy_rows_with(logits, target, (hod_cross_entropy_options){__VA_ARGS__})
+/* Negative log likelihood of log probabilities, shapes as for cross entropy. */
+HOD_API hod_loss hod_nll(hod_tensor *log_p, hod_tensor *target);
+HOD_API hod_loss hod_mse(hod_tensor *x, hod_tensor *target); /* weight: number of elements */
+/* Cross entropy of sigmoid(x) with targets in 0..1, computed without overflow. */
+HOD_API hod_loss hod_bce_with_logits(hod_tensor *x, hod_tensor *target);
+
+#ifndef HOD_NO_PLACES
+#define hod_full(...) (hod_here(__FILE__, __LINE__), hod_full(__VA_ARGS__))
+#define hod_arange(...) (hod_here(__FILE__, __LINE__), hod_arange(__VA_ARGS__))
+#define hod_iota(...) (hod_here(__FILE__, __LINE__), hod_iota(__VA_ARGS__))
+#define hod_full_like(...) (hod_here(__FILE__, __LINE__), hod_full_like(__VA_ARGS__))
+#define hod_uniform(...) (hod_here(__FILE__, __LINE__), hod_uniform(__VA_ARGS__))
+#define hod_add_scalar(...) (hod_here(__FILE__, __LINE__), hod_add_scalar(__VA_ARGS__))
+#define hod_sub_scalar(...) (hod_here(__FILE__, __LINE__), hod_sub_scalar(__VA_ARGS__))
+#define hod_mul_scalar(...) (hod_here(__FILE__, __LINE__), hod_mul_scalar(__VA_ARGS__))
+#define hod_div_scalar(...) (hod_here(__FILE__, __LINE__), hod_div_scalar(__VA_ARGS__))
+#define hod_pow_scalar(...) (hod_here(__FILE__, __LINE__), hod_pow_scalar(__VA_ARGS__))
+#define hod_maximum_scalar(...) (hod_here(__FILE__, __LINE__), hod_maximum_scalar(__VA_ARGS__))
+#define hod_minimum_scalar(...) (hod_here(__FILE__, __LINE__), hod_minimum_scalar(__VA_ARGS__))
+#define hod_eq_scalar(...) (hod_here(__FILE__, __LINE__), hod_eq_scalar(__VA_ARGS__))
+#define hod_ne_scalar(...) (hod_here(__FILE__, __LINE__), hod_ne_scalar(__VA_ARGS__))
+#define hod_lt_scalar(...) (hod_here(__FILE__, __LINE__), hod_lt_scalar(__VA_ARGS__))
+#define hod_le_scalar(...) (hod_here(__FILE__, __LINE__), hod_le_scalar(__VA_ARGS__))
+#define hod_gt_scalar(...) (hod_here(__FILE__, __LINE__), hod_gt_scalar(__VA_ARGS__))
+#define hod_ge_scalar(...) (hod_here(__FILE__, __LINE__), hod_ge_scalar(__VA_ARGS__))
+#define hod_clamp(...) (hod_here(__FILE__, __LINE__), hod_clamp(__VA_ARGS__))
+#define hod_square(...) (hod_here(__FILE__, __LINE__), hod_square(__VA_ARGS__))
+#define hod_cast(...) (hod_here(__FILE__, __LINE__), hod_cast(__VA_ARGS__))
+#define hod_contiguous(...) (hod_here(__FILE__, __LINE__), hod_contiguous(__VA_ARGS__))
+#define hod_copy(...) (hod_here(__FILE__, __LINE__), hod_copy(__VA_ARGS__))
+#define hod_reshape(...) (hod_here(__FILE__, __LINE__), hod_reshape(__VA_ARGS__))
+#define hod_flatten(...) (hod_here(__FILE__, __LINE__), hod_flatten(__VA_ARGS__))
+#define hod_squeeze(...) (hod_here(__FILE__, __LINE__), hod_squeeze(__VA_ARGS__))
+#define hod_unsqueeze(...) (hod_here(__FILE__, __LINE__), hod_unsqueeze(__VA_ARGS__))
+#define hod_transpose(...) (hod_here(__FILE__, __LINE__), hod_transpose(__VA_ARGS__))
+#define hod_permute_to(...) (hod_here(__FILE__, __LINE__), hod_permute_to(__VA_ARGS__))
+#define hod_expand(...) (hod_here(__FILE__, __LINE__), hod_expand(__VA_ARGS__))
+#define hod_slice(...) (hod_here(__FILE__, __LINE__), hod_slice(__VA_ARGS__))
+#define hod_slice_step(...) (hod_here(__FILE__, __LINE__), hod_slice_step(__VA_ARGS__))
+#define hod_select(...) (hod_here(__FILE__, __LINE__), hod_select(__VA_ARGS__))
+#define hod_concat(...) (hod_here(__FILE__, __LINE__), hod_concat(__VA_ARGS__))
+#define hod_stack(...) (hod_here(__FILE__, __LINE__), hod_stack(__VA_ARGS__))
+#define hod_pad(...) (hod_here(__FILE__, __LINE__), hod_pad(__VA_ARGS__))
+#define hod_gather(...) (hod_here(__FILE__, __LINE__), hod_gather(__VA_ARGS__))
+#define hod_index_select(...) (hod_here(__FILE__, __LINE__), hod_index_select(__VA_ARGS__))
+#define hod_embedding(...) (hod_here(__FILE__, __LINE__), hod_embedding(__VA_ARGS__))
+#define hod_mean(...) (hod_here(__FILE__, __LINE__), hod_mean(__VA_ARGS__))
+#define hod_mean_over(...) (hod_here(__FILE__, __LINE__), hod_mean_over(__VA_ARGS__))
+#define hod_var_over(...) (hod_here(__FILE__, __LINE__), hod_var_over(__VA_ARGS__))
+#define hod_logsumexp(...) (hod_here(__FILE__, __LINE__), hod_logsumexp(__VA_ARGS__))
+#define hod_softmax(...) (hod_here(__FILE__, __LINE__), hod_softmax(__VA_ARGS__))
+#define hod_log_softmax(...) (hod_here(__FILE__, __LINE__), hod_log_softmax(__VA_ARGS__))
+#define hod_matmul(...) (hod_here(__FILE__, __LINE__), hod_matmul(__VA_ARGS__))
+#define hod_linear(...) (hod_here(__FILE__, __LINE__), hod_linear(__VA_ARGS__))
+#define hod_linear_nobias(...) (hod_here(__FILE__, __LINE__), hod_linear_nobias(__VA_ARGS__))
+#define hod_conv2d_with(...) (hod_here(__FILE__, __LINE__), hod_conv2d_with(__VA_ARGS__))
+#define hod_add_channels(...) (hod_here(__FILE__, __LINE__), hod_add_channels(__VA_ARGS__))
+#define hod_max_pool2d_with(...) (hod_here(__FILE__, __LINE__), hod_max_pool2d_with(__VA_ARGS__))
+#define hod_avg_pool2d_with(...) (hod_here(__FILE__, __LINE__), hod_avg_pool2d_with(__VA_ARGS__))
+#define hod_global_avg_pool2d(...) (hod_here(__FILE__, __LINE__), hod_global_avg_pool2d(__VA_ARGS__))
+#define hod_layer_norm(...) (hod_here(__FILE__, __LINE__), hod_layer_norm(__VA_ARGS__))
+#define hod_group_norm(...) (hod_here(__FILE__, __LINE__), hod_group_norm(__VA_ARGS__))
+#define hod_batch_norm(...) (hod_here(__FILE__, __LINE__), hod_batch_norm(__VA_ARGS__))
+#define hod_dropout(...) (hod_here(__FILE__, __LINE__), hod_dropout(__VA_ARGS__))
+#define hod_loss_mean(...) (hod_here(__FILE__, __LINE__), hod_loss_mean(__VA_ARGS__))
+#define hod_cross_entropy_rows_with(...)                                                           \
+    (hod_here(__FILE__, __LINE__), hod_cross_entropy_rows_with(__VA_ARGS__))
+#define hod_cross_entropy_with(...)                                                                \
+    (hod_here(__FILE__, __LINE__), hod_cross_entropy_with(__VA_ARGS__))
+#define hod_nll(...) (hod_here(__FILE__, __LINE__), hod_nll(__VA_ARGS__))
+#define hod_mse(...) (hod_here(__FILE__, __LINE__), hod_mse(__VA_ARGS__))
+#define hod_bce_with_logits(...) (hod_here(__FILE__, __LINE__), hod_bce_with_logits(__VA_ARGS__))
+#endif
+
+#endif

@@ -1,0 +1,147 @@
+/* The regular operators: elementwise functions and reductions.
+ *
+ *     hod_tensor *y = hod_relu(hod_add(x, b));         // shapes broadcast, types promote
+ *     hod_tensor *m = hod_amax_keep(y, 1);             // (N,C) -> (N,1)
+ *     hod_tensor *p = hod_sum_dims(y, 0, 2, 3);        // (N,C,H,W) -> (C)
+ *
+ * Printed from src/ops/ops.def by tools/print_ops.c; change that, not this. Everything that is
+ * not one row of a table is in functional.h.
+ *
+ * Shapes broadcast as in NumPy. Types promote: bool < u8 < i32 < i64 < f16, bf16 < f32 < f64;
+ * f16 with bf16 gives f32; a 0-d tensor only decides among kinds (bool, integer, float).
+ * Arithmetic on two bools gives i64. Functions with real results take integers as f32.
+ * The macros note the caller's place, for error messages.
+ */
+#ifndef HOD_OPS_H
+#define HOD_OPS_H
+
+#include <hod/tensor.h>
+
+/* ---- elementwise ---- */
+
+HOD_API hod_tensor *hod_neg(hod_tensor *a); /* the negative */
+HOD_API hod_tensor *hod_abs(hod_tensor *a); /* the absolute value */
+HOD_API hod_tensor *hod_sign(hod_tensor *a); /* -1, 0 or 1; NaN stays */
+HOD_API hod_tensor *hod_exp(hod_tensor *a); /* e to the power */
+HOD_API hod_tensor *hod_log(hod_tensor *a); /* the natural logarithm */
+HOD_API hod_tensor *hod_sqrt(hod_tensor *a); /* the square root */
+HOD_API hod_tensor *hod_rsqrt(hod_tensor *a); /* 1 over the square root */
+HOD_API hod_tensor *hod_reciprocal(hod_tensor *a); /* 1 over it */
+HOD_API hod_tensor *hod_relu(hod_tensor *a); /* itself where positive, else 0; NaN stays */
+HOD_API hod_tensor *hod_sigmoid(hod_tensor *a); /* 1 / (1 + exp(-a)) */
+HOD_API hod_tensor *hod_tanh(hod_tensor *a); /* the hyperbolic tangent */
+HOD_API hod_tensor *hod_erf(hod_tensor *a); /* the error function */
+HOD_API hod_tensor *hod_gelu(hod_tensor *a); /* a times the normal distribution's share below a */
+HOD_API hod_tensor *hod_silu(hod_tensor *a); /* a * sigmoid(a) */
+HOD_API hod_tensor *hod_sin(hod_tensor *a); /* the sine */
+HOD_API hod_tensor *hod_cos(hod_tensor *a); /* the cosine */
+HOD_API hod_tensor *hod_floor(hod_tensor *a); /* the next integer below */
+HOD_API hod_tensor *hod_ceil(hod_tensor *a); /* the next integer above */
+HOD_API hod_tensor *hod_round(hod_tensor *a); /* the nearest integer, halves to even */
+HOD_API hod_tensor *hod_logical_not(hod_tensor *a); /* true where 0 */
+HOD_API hod_tensor *hod_isnan(hod_tensor *a); /* true where NaN */
+HOD_API hod_tensor *hod_isinf(hod_tensor *a); /* true where infinite */
+HOD_API hod_tensor *hod_isfinite(hod_tensor *a); /* true where neither NaN nor infinite */
+HOD_API hod_tensor *hod_add(hod_tensor *a, hod_tensor *b); /* the sum */
+HOD_API hod_tensor *hod_sub(hod_tensor *a, hod_tensor *b); /* the difference */
+HOD_API hod_tensor *hod_mul(hod_tensor *a, hod_tensor *b); /* the product */
+HOD_API hod_tensor *hod_div(hod_tensor *a, hod_tensor *b); /* the quotient */
+HOD_API hod_tensor *hod_pow(hod_tensor *a, hod_tensor *b); /* a to the power b */
+HOD_API hod_tensor *hod_maximum(hod_tensor *a, hod_tensor *b); /* the greater; NaN if either is */
+HOD_API hod_tensor *hod_minimum(hod_tensor *a, hod_tensor *b); /* the lesser; NaN if either is */
+HOD_API hod_tensor *hod_eq(hod_tensor *a, hod_tensor *b); /* true where equal */
+HOD_API hod_tensor *hod_ne(hod_tensor *a, hod_tensor *b); /* true where different */
+HOD_API hod_tensor *hod_lt(hod_tensor *a, hod_tensor *b); /* true where a is less */
+HOD_API hod_tensor *hod_le(hod_tensor *a, hod_tensor *b); /* true where a is less or equal */
+HOD_API hod_tensor *hod_gt(hod_tensor *a, hod_tensor *b); /* true where a is greater */
+HOD_API hod_tensor *hod_ge(hod_tensor *a, hod_tensor *b); /* true where a is greater or equal */
+HOD_API hod_tensor *hod_logical_and(hod_tensor *a, hod_tensor *b); /* true where both are not 0 */
+HOD_API hod_tensor *hod_logical_or(hod_tensor *a, hod_tensor *b); /* true where either is not 0 */
+HOD_API hod_tensor *hod_where(hod_tensor *a, hod_tensor *b, hod_tensor *c); /* b where the bool a is true, else c */
+
+/* ---- reductions: over everything, over some dimensions (dropped, or kept with size 1) ----
+ * hod_sum(x), hod_sum_dims(x, 0, 2), hod_sum_keep(x, -1). Dimensions may count from the end. */
+
+/* the sum; of integers in i64 */
+HOD_API hod_tensor *hod_sum(hod_tensor *x);
+HOD_API hod_tensor *hod_sum_over(hod_tensor *x, hod_shape dims, bool keepdim);
+#define hod_sum_dims(x, ...) hod_sum_over(x, HOD_SHAPE(__VA_ARGS__), false)
+#define hod_sum_keep(x, ...) hod_sum_over(x, HOD_SHAPE(__VA_ARGS__), true)
+
+/* the product; of integers in i64 */
+HOD_API hod_tensor *hod_prod(hod_tensor *x);
+HOD_API hod_tensor *hod_prod_over(hod_tensor *x, hod_shape dims, bool keepdim);
+#define hod_prod_dims(x, ...) hod_prod_over(x, HOD_SHAPE(__VA_ARGS__), false)
+#define hod_prod_keep(x, ...) hod_prod_over(x, HOD_SHAPE(__VA_ARGS__), true)
+
+/* the greatest; NaN if any is; equal ones share the gradient */
+HOD_API hod_tensor *hod_amax(hod_tensor *x);
+HOD_API hod_tensor *hod_amax_over(hod_tensor *x, hod_shape dims, bool keepdim);
+#define hod_amax_dims(x, ...) hod_amax_over(x, HOD_SHAPE(__VA_ARGS__), false)
+#define hod_amax_keep(x, ...) hod_amax_over(x, HOD_SHAPE(__VA_ARGS__), true)
+
+/* the least; NaN if any is; equal ones share the gradient */
+HOD_API hod_tensor *hod_amin(hod_tensor *x);
+HOD_API hod_tensor *hod_amin_over(hod_tensor *x, hod_shape dims, bool keepdim);
+#define hod_amin_dims(x, ...) hod_amin_over(x, HOD_SHAPE(__VA_ARGS__), false)
+#define hod_amin_keep(x, ...) hod_amin_over(x, HOD_SHAPE(__VA_ARGS__), true)
+
+/* the index of the first greatest; the first NaN wins */
+HOD_API hod_tensor *hod_argmax(hod_tensor *x, int dim);
+
+/* the index of the first least; the first NaN wins */
+HOD_API hod_tensor *hod_argmin(hod_tensor *x, int dim);
+
+#ifndef HOD_NO_PLACES
+#define hod_neg(...) (hod_here(__FILE__, __LINE__), hod_neg(__VA_ARGS__))
+#define hod_abs(...) (hod_here(__FILE__, __LINE__), hod_abs(__VA_ARGS__))
+#define hod_sign(...) (hod_here(__FILE__, __LINE__), hod_sign(__VA_ARGS__))
+#define hod_exp(...) (hod_here(__FILE__, __LINE__), hod_exp(__VA_ARGS__))
+#define hod_log(...) (hod_here(__FILE__, __LINE__), hod_log(__VA_ARGS__))
+#define hod_sqrt(...) (hod_here(__FILE__, __LINE__), hod_sqrt(__VA_ARGS__))
+#define hod_rsqrt(...) (hod_here(__FILE__, __LINE__), hod_rsqrt(__VA_ARGS__))
+#define hod_reciprocal(...) (hod_here(__FILE__, __LINE__), hod_reciprocal(__VA_ARGS__))
+#define hod_relu(...) (hod_here(__FILE__, __LINE__), hod_relu(__VA_ARGS__))
+#define hod_sigmoid(...) (hod_here(__FILE__, __LINE__), hod_sigmoid(__VA_ARGS__))
+#define hod_tanh(...) (hod_here(__FILE__, __LINE__), hod_tanh(__VA_ARGS__))
+#define hod_erf(...) (hod_here(__FILE__, __LINE__), hod_erf(__VA_ARGS__))
+#define hod_gelu(...) (hod_here(__FILE__, __LINE__), hod_gelu(__VA_ARGS__))
+#define hod_silu(...) (hod_here(__FILE__, __LINE__), hod_silu(__VA_ARGS__))
+#define hod_sin(...) (hod_here(__FILE__, __LINE__), hod_sin(__VA_ARGS__))
+#define hod_cos(...) (hod_here(__FILE__, __LINE__), hod_cos(__VA_ARGS__))
+#define hod_floor(...) (hod_here(__FILE__, __LINE__), hod_floor(__VA_ARGS__))
+#define hod_ceil(...) (hod_here(__FILE__, __LINE__), hod_ceil(__VA_ARGS__))
+#define hod_round(...) (hod_here(__FILE__, __LINE__), hod_round(__VA_ARGS__))
+#define hod_logical_not(...) (hod_here(__FILE__, __LINE__), hod_logical_not(__VA_ARGS__))
+#define hod_isnan(...) (hod_here(__FILE__, __LINE__), hod_isnan(__VA_ARGS__))
+#define hod_isinf(...) (hod_here(__FILE__, __LINE__), hod_isinf(__VA_ARGS__))
+#define hod_isfinite(...) (hod_here(__FILE__, __LINE__), hod_isfinite(__VA_ARGS__))
+#define hod_add(...) (hod_here(__FILE__, __LINE__), hod_add(__VA_ARGS__))
+#define hod_sub(...) (hod_here(__FILE__, __LINE__), hod_sub(__VA_ARGS__))
+#define hod_mul(...) (hod_here(__FILE__, __LINE__), hod_mul(__VA_ARGS__))
+#define hod_div(...) (hod_here(__FILE__, __LINE__), hod_div(__VA_ARGS__))
+#define hod_pow(...) (hod_here(__FILE__, __LINE__), hod_pow(__VA_ARGS__))
+#define hod_maximum(...) (hod_here(__FILE__, __LINE__), hod_maximum(__VA_ARGS__))
+#define hod_minimum(...) (hod_here(__FILE__, __LINE__), hod_minimum(__VA_ARGS__))
+#define hod_eq(...) (hod_here(__FILE__, __LINE__), hod_eq(__VA_ARGS__))
+#define hod_ne(...) (hod_here(__FILE__, __LINE__), hod_ne(__VA_ARGS__))
+#define hod_lt(...) (hod_here(__FILE__, __LINE__), hod_lt(__VA_ARGS__))
+#define hod_le(...) (hod_here(__FILE__, __LINE__), hod_le(__VA_ARGS__))
+#define hod_gt(...) (hod_here(__FILE__, __LINE__), hod_gt(__VA_ARGS__))
+#define hod_ge(...) (hod_here(__FILE__, __LINE__), hod_ge(__VA_ARGS__))
+#define hod_logical_and(...) (hod_here(__FILE__, __LINE__), hod_logical_and(__VA_ARGS__))
+#define hod_logical_or(...) (hod_here(__FILE__, __LINE__), hod_logical_or(__VA_ARGS__))
+#define hod_where(...) (hod_here(__FILE__, __LINE__), hod_where(__VA_ARGS__))
+#define hod_sum(...) (hod_here(__FILE__, __LINE__), hod_sum(__VA_ARGS__))
+#define hod_sum_over(...) (hod_here(__FILE__, __LINE__), hod_sum_over(__VA_ARGS__))
+#define hod_prod(...) (hod_here(__FILE__, __LINE__), hod_prod(__VA_ARGS__))
+#define hod_prod_over(...) (hod_here(__FILE__, __LINE__), hod_prod_over(__VA_ARGS__))
+#define hod_amax(...) (hod_here(__FILE__, __LINE__), hod_amax(__VA_ARGS__))
+#define hod_amax_over(...) (hod_here(__FILE__, __LINE__), hod_amax_over(__VA_ARGS__))
+#define hod_amin(...) (hod_here(__FILE__, __LINE__), hod_amin(__VA_ARGS__))
+#define hod_amin_over(...) (hod_here(__FILE__, __LINE__), hod_amin_over(__VA_ARGS__))
+#define hod_argmax(...) (hod_here(__FILE__, __LINE__), hod_argmax(__VA_ARGS__))
+#define hod_argmin(...) (hod_here(__FILE__, __LINE__), hod_argmin(__VA_ARGS__))
+#endif
+
+#endif

@@ -1,0 +1,69 @@
+/* The functions that the rows of ops.def name, between the files of this layer.
+ *
+ * Every row has hod__vjp_<name>; views, sources and kernels have hod__shape_<name>, and a
+ * hod__view_<name> or hod__eval_<name>. The families share theirs. A missing one does not link.
+ */
+#ifndef HOD_OPS_RULES_H
+#define HOD_OPS_RULES_H
+
+#include "ops/op.h"
+
+#define OP(name, ...)                                                                              \
+    hod_tensor *hod__vjp_##name(const hod_vjp *v, int i);                                          \
+    int hod__shape_##name(const hod_op_call *c, const hod_meta *in, hod_meta *out);                \
+    int hod__view_##name(const hod_op_call *c, hod_tensor *out);                                   \
+    int hod__eval_##name(const hod_op_call *c, hod_tensor *out);
+#include "ops/ops_rows.h"
+#undef OP
+
+int hod__shape_pointwise(const hod_op_call *c, const hod_meta *in, hod_meta *out);
+int hod__eval_pointwise(const hod_op_call *c, hod_tensor *out);
+int hod__shape_reduce(const hod_op_call *c, const hod_meta *in, hod_meta *out);
+int hod__eval_reduce(const hod_op_call *c, hod_tensor *out);
+
+/* ---- for shape rules ---- */
+const char *hod__op_name(const hod_op_call *c);
+#define HOD_META_TEXT(m) hod__shape_text((m)->ndim, (m)->shape, (char[96]){0}, 96)
+/* Broadcasts `a` and `b` (ndim and shape) into out; false when they do not match. */
+bool hod__broadcast(int na, const int64_t *a, int nb, const int64_t *b, int *nout, int64_t *out);
+
+/* ---- for views ---- */
+/* Strides with which t's elements take the given shape without a copy; false: impossible. */
+bool hod__view_strides(const hod_tensor *t, int ndim, const int64_t *shape, int64_t *strides);
+
+/* ---- for kernels ---- */
+/* A loop over up to HOD_ITER_MAX operands of one shape, dimensions merged where all strides agree,
+ * size-1 dimensions gone, the last dimension innermost. ndim is at least 1 (n may be 0). */
+enum { HOD_ITER_MAX = 4 };
+typedef struct hod_iter {
+    int ndim, n_operands;
+    int64_t shape[HOD_MAX_DIMS];
+    int64_t strides[HOD_ITER_MAX][HOD_MAX_DIMS]; /* elements; 0 where broadcast */
+    int64_t n;                                   /* elements in all */
+} hod_iter;
+/* operand[k] broadcast to `shape`. */
+void hod__iter_begin(hod_iter *it, int ndim, const int64_t *shape, int n,
+                     const hod_tensor *const *operand);
+/* Splits [0, rows) into index[] of the outer dimensions: offset[k] of each operand's row. */
+void hod__iter_row(const hod_iter *it, int64_t row, int64_t *offset);
+int64_t hod__iter_rows(const hod_iter *it); /* product of the outer dimensions */
+
+/* Calls f(context, begin, end) over parts of [0, n): in parallel when n * cost is worth it, with
+ * at least `grain` elements a part. */
+void hod__parallel(int64_t n, int64_t grain, void (*f)(void *context, int64_t begin, int64_t end),
+                   void *context);
+
+/* A row-major tensor with t's values: t itself (retained), or a copy; release when done. NULL on
+ * failure. Not owned by a scope. */
+hod_tensor *hod__eval_contiguous(hod_tensor *t);
+/* Copies values between tensors of one shape and dtype, any strides. Both real. */
+void hod__eval_copy(const hod_tensor *from, hod_tensor *to);
+/* An unowned, uninitialised, row-major tensor. */
+hod_tensor *hod__eval_temporary(const hod_meta *m);
+int hod__eval_zero(hod_tensor *out); /* zeroes all elements, any strides */
+
+/* Slow twins in plain C: what other types run, and the oracle of the tests. */
+int hod__matmul_naive(const hod_op_call *c, hod_tensor *out);
+int hod__conv_naive(const hod_op_call *c, hod_tensor *out);
+
+#endif
