@@ -101,12 +101,13 @@ typedef struct hod_update_result {
 
 /* hod_update(opt, &result, .factor = 1 / weight, .clip_norm = 1.0). result may be NULL. 0 or -1;
  * a skipped update is a value, not an error. */
-#define hod_update(o, result, ...)                                                                 \
-    hod_update_make(o, &(hod_update_spec){__VA_ARGS__, .end_ = 0}, result)
+#define hod_update(o, ...) HOD_UPDATE_(o, __VA_ARGS__, .end_ = 0)
+#define HOD_UPDATE_(o, result, ...) hod_update_make(o, &(hod_update_spec){__VA_ARGS__}, result)
 HOD_API int hod_update_make(hod_optimizer *o, const hod_update_spec *spec,
                             hod_update_result *result);
 /* hod_update_all(opt, .clip_norm = 1.0): when the result does not matter. */
-#define hod_update_all(o, ...) hod_update_make(o, &(hod_update_spec){__VA_ARGS__, .end_ = 0}, NULL)
+#define hod_update_all(...) HOD_UPDATE_ALL_(__VA_ARGS__, .end_ = 0)
+#define HOD_UPDATE_ALL_(o, ...) hod_update_make(o, &(hod_update_spec){__VA_ARGS__}, NULL)
 
 /* The same in three parts, for a window that is compiled as one program: prepare sets the inputs
  * (rates, bias corrections, factor), body is operators only and can be recorded, finish reads what

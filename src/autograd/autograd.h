@@ -119,5 +119,7 @@ hod_tensor *hod__saved_open(hod_node *n, const hod_saved *s, hod_node *maker, bo
 /* -1 with an error when g holds a NaN or Inf. */
 int hod__anomaly_check(const hod_node *n, int input, hod_tensor *g);
 extern _Thread_local bool hod__anomaly;
+/* True once any hook was added: backward then does more than its graph tells. */
+bool hod__hooks_exist(void);
 
 #endif

@@ -1,0 +1,200 @@
+/* Gradients against central differences, in f64.
+ *
+ * One number is differentiated: s(x) = <u, fn(x)>, u fixed, pseudo-random and away from zero, so
+ * that no element of the result can hide behind another. backward gives all of ds/dx at once; the
+ * differences take two runs an element. The second-order check is the first-order check of another
+ * function, x -> <v, d<u, fn>/dx>, which contains a backward with create_graph.
+ *
+ * With a step of 1e-6 the rounding part of the error is about 1e-10 and the truncation part 1e-12
+ * times the third derivative, so the default tolerances leave three digits.
+ */
+#include "autograd/autograd.h"
+#include <math.h>
+#define HOD_NO_PLACES
+#include <hod/functional.h>
+#include <hod/ops.h>
+
+static bool is_float(const hod_tensor *t)
+{
+    return t->dtype == HOD_F32 || t->dtype == HOD_F64 || t->dtype == HOD_F16 ||
+           t->dtype == HOD_BF16;
+}
+
+/* Numbers in [0.5, 1.5) with either sign, a function of the position alone. */
+static double weight_of(int64_t k, uint64_t salt)
+{
+    uint64_t h = hod__hash(&k, sizeof k, salt);
+    double magnitude = 0.5 + (double)(h >> 12) * 0x1p-52;
+    return h & 1 ? magnitude : -magnitude;
+}
+
+static hod_tensor *weights_like(const hod_tensor *t, uint64_t salt)
+{
+    hod_tensor *u = hod_empty(HOD_F64, hod_tensor_shape(t));
+    double *p = u ? hod_tensor_mutable_data(u) : NULL;
+    for (int64_t k = 0, n = p ? hod_tensor_numel(u) : 0; k < n; k++)
+        p[k] = weight_of(k, salt);
+    return u;
+}
+
+/* <u, t>: () f64 */
+static hod_tensor *project(hod_tensor *t, uint64_t salt)
+{
+    if (!t)
+        return NULL;
+    hod_tensor *wide = t->dtype == HOD_F64 ? t : hod_cast(t, HOD_F64);
+    return hod_sum(hod_mul(wide, weights_like(t, salt)));
+}
+
+/* Private f64 leaves with the inputs' values; tensors that are not float stay as they are. */
+static int copy_inputs(int n, hod_tensor *const *from, hod_tensor **to)
+{
+    for (int i = 0; i < n; i++) {
+        if (!from[i])
+            return -1;
+        to[i] = from[i];
+        if (!is_float(from[i]))
+            continue;
+        int64_t count = hod_tensor_numel(from[i]);
+        to[i] = hod_empty(HOD_F64, hod_tensor_shape(from[i]));
+        double *p = to[i] ? hod_tensor_mutable_data(to[i]) : NULL;
+        if (!to[i] || hod_read_doubles(from[i], p, count) != 0 || !hod_requires_grad(to[i], true))
+            return -1;
+    }
+    return 0;
+}
+
+static int value_at(hod_check_fn *fn, void *context, int n, hod_tensor *const *in, double *out)
+{
+    HOD_SCOPE(s);
+    HOD_NO_GRAD(g);
+    hod_tensor *y = project(fn(context, in, n), 1);
+    if (!y)
+        return -1;
+    *out = hod_item(y);
+    return 0;
+}
+
+static int numeric_at(hod_check_fn *fn, int n, hod_tensor *const *in, int i, int64_t k,
+                      const hod_gradcheck_spec *spec, double *out)
+{
+    double *x = (double *)hod_tensor_mutable_data(in[i]) + k;
+    double before = *x, step = (spec->step > 0 ? spec->step : 1e-6) * HOD_MAX(1.0, fabs(before));
+    double above = before + step, below = before - step, high, low;
+    *x = above;
+    int rc = value_at(fn, spec->context, n, in, &high);
+    *x = below;
+    if (rc == 0)
+        rc = value_at(fn, spec->context, n, in, &low);
+    *x = before;
+    if (rc == 0)
+        *out = (high - low) / (above - below);
+    return rc;
+}
+
+static void compare(hod_gradcheck_report *r, const hod_gradcheck_spec *spec, int i, int64_t k,
+                    double analytic, double numeric)
+{
+    double rtol = spec->rtol > 0 ? spec->rtol : 1e-3, atol = spec->atol > 0 ? spec->atol : 1e-5;
+    double error = fabs(analytic - numeric) / (atol + rtol * fabs(numeric));
+    r->compared++;
+    if (isnan(error) || error > r->worst || r->compared == 1) {
+        r->worst = isnan(error) ? INFINITY : error;
+        r->input = i;
+        r->element = k;
+        r->analytic = analytic;
+        r->numeric = numeric;
+    }
+}
+
+/* The gradient of input i as doubles; zeros when none arrived. Freed by the caller. */
+static double *analytic_of(const hod_tensor *x)
+{
+    int64_t count = hod_tensor_numel(x);
+    double *d = hod__alloc((size_t)HOD_MAX(count, 1), sizeof *d);
+    hod_tensor *g = hod_grad(x);
+    if (d && g && hod_read_doubles(g, d, count) != 0) {
+        free(d);
+        return NULL;
+    }
+    return d;
+}
+
+int hod_gradcheck_make(hod_check_fn *fn, int n, hod_tensor *const *inputs,
+                       hod_gradcheck_report *report, const hod_gradcheck_spec *spec)
+{
+    HOD_SCOPE(s);
+    *report = (hod_gradcheck_report){0};
+    hod_tensor *in[HOD_OP_MAX_INPUTS];
+    if (n < 1 || n > HOD_OP_MAX_INPUTS)
+        return HOD_FAIL_RC(ARGUMENT, "gradcheck: %d inputs, 1 to %d are possible", n,
+                           HOD_OP_MAX_INPUTS);
+    if (copy_inputs(n, inputs, in) != 0)
+        return -1;
+    hod_tensor *y = project(fn(spec->context, in, n), 1);
+    if (!y)
+        return -1;
+    if (y->requires_grad && hod_backward(y) != 0)
+        return -1;
+    for (int i = 0; i < n; i++) {
+        if (!in[i]->requires_grad)
+            continue;
+        double *d = analytic_of(in[i]);
+        int rc = d ? 0 : -1;
+        for (int64_t k = 0; rc == 0 && k < hod_tensor_numel(in[i]); k++) {
+            double numeric = 0;
+            rc = numeric_at(fn, n, in, i, k, spec, &numeric);
+            if (rc == 0)
+                compare(report, spec, i, k, d[k], numeric);
+        }
+        free(d);
+        if (rc != 0)
+            return -1;
+    }
+    report->passed = report->worst <= 1;
+    return 0;
+}
+
+/* ---- second order ---- */
+
+typedef struct second {
+    hod_check_fn *fn;
+    void *context;
+} second;
+
+/* x -> sum over inputs of <v_i, d<u, fn(x)>/dx_i> */
+static hod_tensor *first_derivative(void *context, hod_tensor *const *in, int n)
+{
+    const second *c = context;
+    hod_tensor *leaf[HOD_OP_MAX_INPUTS], *g[HOD_OP_MAX_INPUTS];
+    int leaves = 0;
+    hod_no_grad outer = {.before = hod_grad_enabled()};
+    hod__tape_install();
+    hod__tape->enabled = true; /* differences run without gradients; this function is one */
+    for (int i = 0; i < n; i++)
+        if (in[i]->requires_grad)
+            leaf[leaves++] = in[i];
+    hod_tensor *total = NULL;
+    hod_tensor *y = project(c->fn(c->context, in, n), 2);
+    if (y && y->requires_grad &&
+        hod_grad_of(y, leaves, leaf, g, HOD_ONES, .create_graph = true, .allow_unused = true) == 0) {
+        hod_meta scalar = {.dtype = HOD_F64};
+        total = hod__full_like_meta(&scalar, 0);
+        for (int i = 0; i < leaves; i++)
+            if (g[i])
+                total = hod_add(total, project(g[i], 3 + (uint64_t)i));
+    } else if (y && !y->requires_grad) {
+        total = hod_mul(y, weights_like(y, 3));
+    }
+    hod_no_grad_end(&outer);
+    return total;
+}
+
+int hod_gradgradcheck_make(hod_check_fn *fn, int n, hod_tensor *const *inputs,
+                           hod_gradcheck_report *report, const hod_gradcheck_spec *spec)
+{
+    second c = {.fn = fn, .context = spec->context};
+    hod_gradcheck_spec inner = *spec;
+    inner.context = &c;
+    return hod_gradcheck_make(first_derivative, n, inputs, report, &inner);
+}

@@ -1,0 +1,105 @@
+/* What a tensor knows about gradients: whether it wants one, the one it has, who listens.
+ *
+ * A leaf's gradient lives in its slot (ops/op.h): a buffer and whether it holds anything. Clearing
+ * marks it absent and keeps the buffer, so a window's first micro-step writes and nothing is zeroed.
+ */
+#include "autograd/autograd.h"
+
+static atomic_bool hooks_exist;
+
+static bool is_float(const hod_tensor *t)
+{
+    return t->dtype == HOD_F32 || t->dtype == HOD_F64 || t->dtype == HOD_F16 ||
+           t->dtype == HOD_BF16;
+}
+
+hod_tensor *hod_requires_grad(hod_tensor *t, bool on)
+{
+    if (!t)
+        return NULL;
+    if (on && !is_float(t))
+        return HOD_FAIL(ARGUMENT, "requires_grad: a tensor of %s has no gradient",
+                        hod_dtype_name((hod_dtype)t->dtype));
+    if (hod__has_grad_fn(t))
+        return on ? t
+                  : HOD_FAIL(STATE, "requires_grad: %s is the result of %s; detach it instead",
+                             HOD_SHAPE_TEXT(t), hod__node_name(t->autograd->grad_fn));
+    if (on && !hod__grad_meta(t))
+        return NULL;
+    hod__tape_install();
+    t->requires_grad = on;
+    return t;
+}
+
+bool hod_tensor_requires_grad(const hod_tensor *t)
+{
+    return t && t->requires_grad;
+}
+
+bool hod_tensor_is_leaf(const hod_tensor *t)
+{
+    return t && !hod__has_grad_fn(t);
+}
+
+hod_tensor *hod_grad(const hod_tensor *t)
+{
+    return t && t->autograd && t->autograd->slot.present ? t->autograd->slot.sum : NULL;
+}
+
+void hod_zero_grad(hod_tensor *t)
+{
+    if (!t || !t->autograd)
+        return;
+    hod_grad_slot *slot = &t->autograd->slot;
+    slot->present = false;
+    if (hod__has_grad_fn(slot->sum)) { /* a result of create_graph: not ours to write into */
+        hod_tensor_release(slot->sum);
+        slot->sum = NULL;
+    }
+}
+
+int hod_retain_grad(hod_tensor *t)
+{
+    if (!t)
+        return -1;
+    if (!t->requires_grad)
+        return HOD_FAIL_RC(STATE, "retain_grad: %s requires no gradient", HOD_SHAPE_TEXT(t));
+    if (hod__has_grad_fn(t))
+        t->autograd->retain_grad = true;
+    return 0;
+}
+
+hod_tensor *hod_detach(hod_tensor *t)
+{
+    if (!t)
+        return NULL;
+    hod_tensor *d = hod__own(hod__tensor_alias(t));
+    if (d) {
+        d->trace_value = t->trace_value;
+        d->trace_stamp = t->trace_stamp;
+    }
+    return d;
+}
+
+int hod_add_grad_hook(hod_tensor *t, hod_grad_hook *hook, void *context)
+{
+    if (!t)
+        return -1;
+    if (!t->requires_grad)
+        return HOD_FAIL_RC(STATE, "gradient hook: %s requires no gradient", HOD_SHAPE_TEXT(t));
+    struct hod_grad_meta *m = hod__grad_meta(t);
+    if (!m)
+        return -1;
+    hod_hooks *hooks = m->grad_fn ? &m->grad_fn->hooks : &m->hooks;
+    hod_hook_entry *e = hod__push(&hooks->items, &hooks->n, &hooks->cap, sizeof *hooks->items);
+    if (!e)
+        return -1;
+    *e = (hod_hook_entry){.call = hook, .context = context};
+    atomic_store(&hooks_exist, true);
+    return 0;
+}
+
+bool hod__hooks_exist(void)
+{
+    return atomic_load(&hooks_exist);
+}

@@ -1,0 +1,358 @@
+/* The tape: turns an operator call into a node.
+ *
+ * It listens at the hook of ops/op.h, one hook a thread. A node takes from the call what its
+ * derivative will read, as the row's SAVES flags say, and nothing else; an input that requires no
+ * gradient costs an empty edge. For rows that are linear in each of two inputs (mul, matmul, conv)
+ * the derivative for one reads only the other, so that a frozen weight keeps no activation.
+ *
+ * Saved values are aliases: handles on the same storage without autograd fields. Were the handles
+ * themselves kept, a result saved by its own node (exp, sigmoid), or one assigned in place later,
+ * would hold itself for ever. Leaves cannot come into a cycle and are kept as they are.
+ */
+#include "autograd/autograd.h"
+
+static atomic_uint_fast64_t last_sequence;
+
+/* ---- fields of a tensor ---- */
+
+static void meta_free(struct hod_grad_meta *m)
+{
+    if (!m)
+        return;
+    if (m->grad_fn) {
+        if (m->grad_fn->result == m)
+            m->grad_fn->result = NULL;
+        hod__node_release(m->grad_fn);
+    }
+    hod_tensor_release(m->slot.sum);
+    hod_tensor_release(m->gradient);
+    free(m->hooks.items);
+    free(m);
+}
+
+__attribute__((constructor)) static void set_free(void)
+{
+    hod__grad_meta_free = meta_free;
+}
+
+struct hod_grad_meta *hod__grad_meta(hod_tensor *t)
+{
+    if (!t->autograd)
+        t->autograd = hod__alloc(1, sizeof *t->autograd);
+    return t->autograd;
+}
+
+bool hod__has_grad_fn(const hod_tensor *t)
+{
+    return t && t->autograd && t->autograd->grad_fn;
+}
+
+void hod__drop_grad_fn(hod_tensor *t)
+{
+    if (!hod__has_grad_fn(t))
+        return;
+    hod_node *n = t->autograd->grad_fn;
+    if (n->result == t->autograd)
+        n->result = NULL;
+    t->autograd->grad_fn = NULL;
+    t->requires_grad = false;
+    hod__node_release(n);
+}
+
+hod_grad_slot *hod__grad_slot(hod_tensor *leaf)
+{
+    struct hod_grad_meta *m = leaf ? hod__grad_meta(leaf) : NULL;
+    return m ? &m->slot : NULL;
+}
+
+/* ---- nodes ---- */
+
+void hod__node_retain(hod_node *n)
+{
+    if (n)
+        atomic_fetch_add(&n->refs, 1);
+}
+
+static void saved_drop(hod_saved *s)
+{
+    hod_tensor_release(s->value);
+    s->value = NULL;
+}
+
+void hod__node_consume(hod_node *n)
+{
+    n->consumed = true;
+    saved_drop(&n->y);
+    for (int i = 0; i < n->n; i++) {
+        hod_edge *e = &n->edge[i];
+        saved_drop(&e->saved);
+        hod_tensor_release(e->leaf);
+        e->leaf = NULL;
+        hod_node *to = e->node;
+        e->node = NULL;
+        hod__node_release(to);
+    }
+    if (n->custom && n->state) {
+        n->custom->release(n->state);
+        n->state = NULL;
+    }
+}
+
+/* A chain of a million nodes must not need a million stack frames: the outermost release works
+ * through a list, inner ones add to it. */
+void hod__node_release(hod_node *n)
+{
+    static _Thread_local hod_node *dead;
+    static _Thread_local bool freeing;
+    if (!n || atomic_fetch_sub(&n->refs, 1) != 1)
+        return;
+    n->next_dead = dead;
+    dead = n;
+    if (freeing)
+        return;
+    freeing = true;
+    while (dead) {
+        hod_node *first = dead;
+        dead = first->next_dead;
+        hod__node_consume(first);
+        hod_tensor_release(first->gradient);
+        free(first->hooks.items);
+        free(first);
+    }
+    freeing = false;
+}
+
+const char *hod__node_name(const hod_node *n)
+{
+    return n->custom ? n->custom->name : hod__op_info[n->op].name;
+}
+
+static hod_node *node_new(hod_op op, int n)
+{
+    size_t edges = sizeof(hod_node), metas = edges + (size_t)n * sizeof(hod_edge);
+    char *block = hod__alloc(1, metas + (size_t)n * sizeof(hod_meta));
+    if (!block)
+        return NULL;
+    hod_node *node = (hod_node *)block;
+    atomic_init(&node->refs, 1);
+    node->op = op;
+    node->n = n;
+    node->edge = (hod_edge *)(block + edges);
+    node->meta = (hod_meta *)(block + metas);
+    hod__place(&node->file, &node->line);
+    return node;
+}
+
+/* ---- saving ---- */
+
+static int save_alias(hod_saved *s, const hod_tensor *t)
+{
+    s->value = hod__tensor_alias(t);
+    if (!s->value)
+        return -1;
+    s->value->trace_value = t->trace_value;
+    s->value->trace_stamp = t->trace_stamp;
+    s->version = t->storage->version;
+    return 0;
+}
+
+static int save_input(hod_saved *s, hod_tensor *t)
+{
+    if (!t->requires_grad || hod__has_grad_fn(t))
+        return save_alias(s, t);
+    s->leaf = true;
+    s->value = hod_tensor_retain(t);
+    s->version = t->storage->version;
+    return 0;
+}
+
+hod_tensor *hod__saved_open(hod_node *n, const hod_saved *s, hod_node *maker, bool link,
+                            const char *what)
+{
+    hod_tensor *t = s->value;
+    if (t->storage->version != s->version) {
+        char place[160] = "";
+        if (n->file)
+            snprintf(place, sizeof place, " (%s:%d)", n->file, n->line);
+        return HOD_FAIL(STATE,
+                        "backward of %s%s: its %s %s was changed in place: version %u, saved at "
+                        "version %u",
+                        hod__node_name(n), place, what, HOD_SHAPE_TEXT(t), t->storage->version,
+                        s->version);
+    }
+    if (s->leaf || !link || !maker)
+        return t;
+    hod_tensor *alias = hod__own(hod__tensor_alias(t));
+    struct hod_grad_meta *m = alias ? hod__grad_meta(alias) : NULL;
+    if (!m)
+        return NULL;
+    alias->trace_value = t->trace_value;
+    alias->trace_stamp = t->trace_stamp;
+    alias->requires_grad = true;
+    hod__node_retain(maker);
+    m->grad_fn = maker;
+    return alias;
+}
+
+/* Which inputs the derivatives that will be asked for read. */
+static bool wants_input(const hod_op_info *info, const hod_node *n, int i)
+{
+    static const uint32_t flag[] = {HOD_OPF_SAVES_X, HOD_OPF_SAVES_B, HOD_OPF_SAVES_C};
+    if (i >= HOD_COUNT(flag) || !(info->flags & flag[i]))
+        return false;
+    if (!(info->flags & HOD_OPF_BILINEAR) || i > 1)
+        return true;
+    const hod_edge *other = &n->edge[1 - i];
+    return other->node || other->leaf;
+}
+
+/* ---- linking ---- */
+
+static int link_inputs(hod_node *n, hod_tensor *const *in)
+{
+    for (int i = 0; i < n->n; i++) {
+        n->meta[i] = hod__meta(in[i]);
+        if (!in[i]->requires_grad)
+            continue;
+        if (hod__has_grad_fn(in[i])) {
+            n->edge[i].node = in[i]->autograd->grad_fn;
+            hod__node_retain(n->edge[i].node);
+        } else {
+            if (!hod__grad_meta(in[i]))
+                return -1;
+            n->edge[i].leaf = hod_tensor_retain(in[i]);
+        }
+    }
+    return 0;
+}
+
+/* Makes `n` the origin of out; the tensor's reference is the node's first. */
+static int link_result(hod_node *n, hod_tensor *out)
+{
+    struct hod_grad_meta *m = hod__grad_meta(out);
+    if (!m)
+        return -1;
+    if (m->grad_fn) { /* changed in place: its history goes on from here */
+        if (m->grad_fn->result == m)
+            m->grad_fn->result = NULL;
+        hod__node_release(m->grad_fn);
+    }
+    n->sequence = atomic_fetch_add(&last_sequence, 1) + 1;
+    n->out = hod__meta(out);
+    n->result = m;
+    m->grad_fn = n;
+    out->requires_grad = true;
+    return 0;
+}
+
+static bool any_requires_grad(int n, hod_tensor *const *in)
+{
+    for (int i = 0; i < n; i++)
+        if (in[i]->requires_grad)
+            return true;
+    return false;
+}
+
+/* What an in-place write means for gradients: refuse where they would be silently wrong. */
+static int check_write(hod_tensor *dst, const hod_tensor *src)
+{
+    if (dst->requires_grad && !hod__has_grad_fn(dst))
+        return HOD_FAIL_RC(STATE, "assign: %s is a leaf that requires a gradient; change it in a "
+                                  "scope without gradients",
+                           HOD_SHAPE_TEXT(dst));
+    if (hod__has_grad_fn(dst)) {
+        const hod_node *n = dst->autograd->grad_fn;
+        if (!n->custom && hod__op_info[n->op].class == HOD_VIEW)
+            return HOD_FAIL_RC(STATE, "assign: %s is a view (%s) of a tensor that requires a "
+                                      "gradient, which would not see the change",
+                               HOD_SHAPE_TEXT(dst), hod__node_name(n));
+    } else if (src->requires_grad) {
+        hod_meta m = hod__meta(dst);
+        if (hod__meta_bytes(&m) < dst->storage->bytes)
+            return HOD_FAIL_RC(STATE, "assign: %s is a part of a larger tensor, which would not "
+                                      "see that it requires a gradient now",
+                               HOD_SHAPE_TEXT(dst));
+    }
+    return 0;
+}
+
+
+int hod__tape_note(const hod_op_call *c, hod_tensor *out)
+{
+    if (!hod_grad_enabled() || !any_requires_grad(c->n, c->in))
+        return 0;
+    const hod_op_info *info = &hod__op_info[c->op];
+    hod_node *n = node_new(c->op, c->n);
+    if (!n)
+        return -1;
+    if (c->attrs)
+        n->attrs = *c->attrs;
+    int rc = link_inputs(n, c->in);
+    for (int i = 0; rc == 0 && i < c->n; i++)
+        if (wants_input(info, n, i))
+            rc = save_input(&n->edge[i].saved, c->in[i]);
+    if (rc == 0 && (info->flags & HOD_OPF_SAVES_Y))
+        rc = save_alias(&n->y, out);
+    if (rc == 0)
+        rc = link_result(n, out);
+    if (rc != 0)
+        hod__node_release(n);
+    return rc;
+}
+
+int hod__tape_note_custom(const hod_custom *custom, void *state, int n, hod_tensor *const *in,
+                          hod_tensor *out)
+{
+    hod_node *node = node_new(HOD_OPS, n);
+    if (!node) {
+        custom->release(state);
+        return -1;
+    }
+    node->custom = custom;
+    node->state = state;
+    if (link_inputs(node, in) != 0 || link_result(node, out) != 0) {
+        hod__node_release(node);
+        return -1;
+    }
+    return 0;
+}
+
+/* ---- the hook ---- */
+
+static int hook_note(hod_tape_hook *t, const hod_op_call *c, hod_tensor *out)
+{
+    (void)t;
+    return hod__tape_note(c, out);
+}
+
+static int hook_check_write(hod_tape_hook *t, hod_tensor *dst, hod_tensor *src)
+{
+    (void)t;
+    return check_write(dst, src);
+}
+
+void hod__tape_install(void)
+{
+    static _Thread_local hod_tape_hook hook;
+    if (hod__tape)
+        return;
+    hook = (hod_tape_hook){.note = hook_note, .check_write = hook_check_write, .enabled = true};
+    hod__tape = &hook;
+}
+
+bool hod_grad_enabled(void)
+{
+    return !hod__tape || hod__tape->enabled;
+}
+
+void hod_no_grad_begin(hod_no_grad *s)
+{
+    hod__tape_install();
+    s->before = hod__tape->enabled;
+    hod__tape->enabled = false;
+}
+
+void hod_no_grad_end(hod_no_grad *s)
+{
+    hod__tape->enabled = s->before;
+}
