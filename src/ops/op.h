@@ -34,14 +34,14 @@ typedef enum hod_attrs_kind {
     HOD_ATTRS_KINDS
 } hod_attrs_kind;
 
-#define INT(x) int64_t x;
-#define REAL(x) double x;
-#define FLAG(x) bool x;
-#define TYPE(x) hod_dtype x;
-#define DIMS(x) uint32_t x;
-#define SIZES(x) hod_shape x;
-#define PAIR(x) int64_t x[2];
-#define QUAD(x) int64_t x[4];
+#define INT(kind, x) int64_t x;
+#define REAL(kind, x) double x;
+#define FLAG(kind, x) bool x;
+#define TYPE(kind, x) hod_dtype x;
+#define DIMS(kind, x) uint32_t x;
+#define SIZES(kind, x) hod_shape x;
+#define PAIR(kind, x) int64_t x[2];
+#define QUAD(kind, x) int64_t x[4];
 #define ATTRS(kind, fields)                                                                        \
     typedef struct hod_attrs_##kind {                                                              \
         fields                                                                                     \

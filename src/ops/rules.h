@@ -7,6 +7,7 @@
 #define HOD_OPS_RULES_H
 
 #include "ops/op.h"
+#include <hod/functional.h>
 
 #define OP(name, ...)                                                                              \
     hod_tensor *hod__vjp_##name(const hod_vjp *v, int i);                                          \
@@ -55,7 +56,7 @@ void hod__parallel(int64_t n, int64_t grain, void (*f)(void *context, int64_t be
 
 /* A row-major tensor with t's values: t itself (retained), or a copy; release when done. NULL on
  * failure. Not owned by a scope. */
-hod_tensor *hod__eval_contiguous(hod_tensor *t);
+hod_tensor *hod__eval_row_major(hod_tensor *t);
 /* Copies values between tensors of one shape and dtype, any strides. Both real. */
 void hod__eval_copy(const hod_tensor *from, hod_tensor *to);
 /* An unowned, uninitialised, row-major tensor. */

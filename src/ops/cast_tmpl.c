@@ -1,0 +1,27 @@
+/* Rows that turn one element type into each of the eight; cast.c includes this body once a type.
+ * A float becomes an integer as C does it: toward zero. */
+#define CAST(to, type, value)                                                                      \
+    static void T(cast_##to)(int64_t n, void *out, int64_t so, const void *in, int64_t s)          \
+    {                                                                                              \
+        const elem *x = in;                                                                        \
+        type *y = out;                                                                             \
+        for (int64_t i = 0; i < n; i++) {                                                          \
+            real a = LOAD(x[i * s]);                                                               \
+            y[i * so] = value;                                                                     \
+        }                                                                                          \
+    }
+CAST(f32, float, (float)a)
+CAST(f64, double, (double)a)
+CAST(f16, uint16_t, hod__f32_to_f16((float)a))
+CAST(bf16, uint16_t, hod__f32_to_bf16((float)a))
+CAST(i64, int64_t, (int64_t)a)
+CAST(i32, int32_t, (int32_t)a)
+CAST(u8, uint8_t, (uint8_t)(int64_t)a)
+CAST(bool, uint8_t, a != 0)
+#undef CAST
+
+static cast_row *const T(casts)[HOD_DTYPES] = {
+    [HOD_F32] = T(cast_f32), [HOD_F64] = T(cast_f64), [HOD_F16] = T(cast_f16),
+    [HOD_BF16] = T(cast_bf16), [HOD_I64] = T(cast_i64), [HOD_I32] = T(cast_i32),
+    [HOD_U8] = T(cast_u8), [HOD_BOOL] = T(cast_bool),
+};

@@ -1,0 +1,104 @@
+/* What an element type is, for the bodies that are compiled once for each: included with
+ * ELEM_<TYPE> defined, and again with ELEM_DONE to clear.
+ *
+ *     elem       as it lies in memory          real    as it is computed with
+ *     LOAD(e)    elem -> real                  STORE(r) real -> elem
+ *     wide       sums are kept in this         T(name)  name##_f32: one name for each type
+ *     wide_elem  how a sum is stored (integers: i64)    WIDE_STORE(w)
+ *     M(f)       libm's f for real             LOWEST, HIGHEST   -inf, inf or the limits
+ */
+#if defined(ELEM_F32)
+#define elem float
+#define real float
+#define wide double
+#define wide_elem float
+#define LOAD(e) (e)
+#define STORE(r) (r)
+#define WIDE_STORE(w) ((float)(w))
+#define REAL_IS_FLOAT 1
+#define M(f) f##f
+#define LOWEST (-(float)INFINITY)
+#define HIGHEST ((float)INFINITY)
+#define T(name) name##_f32
+#elif defined(ELEM_F64)
+#define elem double
+#define real double
+#define wide double
+#define wide_elem double
+#define LOAD(e) (e)
+#define STORE(r) (r)
+#define WIDE_STORE(w) (w)
+#define REAL_IS_FLOAT 1
+#define M(f) f
+#define LOWEST (-(double)INFINITY)
+#define HIGHEST ((double)INFINITY)
+#define T(name) name##_f64
+#elif defined(ELEM_F16) || defined(ELEM_BF16)
+#define elem uint16_t
+#define real float
+#define wide double
+#define wide_elem uint16_t
+#define REAL_IS_FLOAT 1
+#define M(f) f##f
+#define LOWEST (-(float)INFINITY)
+#define HIGHEST ((float)INFINITY)
+#ifdef ELEM_F16
+#define LOAD(e) hod__f16_to_f32(e)
+#define STORE(r) hod__f32_to_f16(r)
+#define T(name) name##_f16
+#else
+#define LOAD(e) hod__bf16_to_f32(e)
+#define STORE(r) hod__f32_to_bf16(r)
+#define T(name) name##_bf16
+#endif
+#define WIDE_STORE(w) STORE((float)(w))
+#elif defined(ELEM_DONE)
+#undef elem
+#undef real
+#undef wide
+#undef wide_elem
+#undef LOAD
+#undef STORE
+#undef WIDE_STORE
+#undef REAL_IS_FLOAT
+#undef M
+#undef LOWEST
+#undef HIGHEST
+#undef T
+#else
+#define wide int64_t
+#define wide_elem int64_t
+#define WIDE_STORE(w) (w)
+#define REAL_IS_FLOAT 0
+#define M(f) (real)f
+#define LOAD(e) ((real)(e))
+#if defined(ELEM_I64)
+#define elem int64_t
+#define real int64_t
+#define STORE(r) (r)
+#define LOWEST INT64_MIN
+#define HIGHEST INT64_MAX
+#define T(name) name##_i64
+#elif defined(ELEM_I32)
+#define elem int32_t
+#define real int32_t
+#define STORE(r) (r)
+#define LOWEST INT32_MIN
+#define HIGHEST INT32_MAX
+#define T(name) name##_i32
+#elif defined(ELEM_U8)
+#define elem uint8_t
+#define real int32_t
+#define STORE(r) ((uint8_t)(r))
+#define LOWEST 0
+#define HIGHEST UINT8_MAX
+#define T(name) name##_u8
+#elif defined(ELEM_BOOL)
+#define elem uint8_t
+#define real int32_t
+#define STORE(r) ((uint8_t)((r) != 0))
+#define LOWEST 0
+#define HIGHEST 1
+#define T(name) name##_bool
+#endif
+#endif

@@ -1,0 +1,185 @@
+/* Walking strided tensors together, and what kernels share: parts in parallel, copies, zeroes.
+ *
+ * Dimensions of all operands are merged where every operand's strides chain, so that a contiguous
+ * operation of any rank becomes one long row, and broadcasting leaves two or three dimensions. A
+ * kernel then runs over rows: offsets once a row, a plain inner loop along the last dimension.
+ */
+#include "ops/rules.h"
+
+static void drop_and_merge(hod_iter *it)
+{
+    int n = 0;
+    for (int i = 0; i < it->ndim; i++) {
+        if (it->shape[i] == 1)
+            continue;
+        bool chains = n > 0;
+        for (int k = 0; chains && k < it->n_operands; k++)
+            chains = it->strides[k][n - 1] == it->strides[k][i] * it->shape[i];
+        int at = chains ? n - 1 : n++;
+        it->shape[at] = chains ? it->shape[at] * it->shape[i] : it->shape[i];
+        for (int k = 0; k < it->n_operands; k++)
+            it->strides[k][at] = it->strides[k][i];
+    }
+    if (n == 0) { /* a scalar: one row of one element */
+        it->shape[n++] = 1;
+        for (int k = 0; k < it->n_operands; k++)
+            it->strides[k][0] = 1;
+    }
+    it->ndim = n;
+}
+
+void hod__iter_begin(hod_iter *it, int ndim, const int64_t *shape, int n,
+                     const hod_tensor *const *operand)
+{
+    it->ndim = ndim;
+    it->n_operands = n;
+    it->n = hod__numel(ndim, shape);
+    memcpy(it->shape, shape, (size_t)ndim * sizeof *shape);
+    for (int k = 0; k < n; k++) {
+        const hod_tensor *t = operand[k];
+        int lead = ndim - t->ndim;
+        for (int i = 0; i < ndim; i++)
+            it->strides[k][i] =
+                i < lead || t->shape[i - lead] == 1 ? 0 : t->strides[i - lead];
+    }
+    drop_and_merge(it);
+}
+
+int64_t hod__iter_rows(const hod_iter *it)
+{
+    return hod__numel(it->ndim - 1, it->shape);
+}
+
+void hod__iter_row(const hod_iter *it, int64_t row, int64_t *offset)
+{
+    for (int k = 0; k < it->n_operands; k++)
+        offset[k] = 0;
+    for (int i = it->ndim - 2; i >= 0; i--) {
+        int64_t at = row % it->shape[i];
+        row /= it->shape[i];
+        for (int k = 0; k < it->n_operands; k++)
+            offset[k] += at * it->strides[k][i];
+    }
+}
+
+/* ---- parts in parallel ---- */
+
+typedef struct part_call {
+    void (*f)(void *context, int64_t begin, int64_t end);
+    void *context;
+} part_call;
+
+static void run_part(void *const *buf, const int64_t *arg, int64_t begin, int64_t end)
+{
+    (void)arg;
+    const part_call *call = buf[0];
+    call->f(call->context, begin, end);
+}
+
+void hod__parallel(int64_t n, int64_t grain, void (*f)(void *context, int64_t begin, int64_t end),
+                   void *context)
+{
+    if (n <= 0)
+        return;
+    if (n <= grain) {
+        f(context, 0, n);
+        return;
+    }
+    hod_device *d = hod__cpu();
+    part_call call = {f, context};
+    d->launch(d, run_part, (void *[]){&call}, NULL, n, grain);
+}
+
+/* ---- copies ---- */
+
+typedef struct copy_job {
+    hod_iter it;
+    const char *from;
+    char *to;
+    size_t size; /* bytes of an element */
+} copy_job;
+
+#define COPY_ROW(type)                                                                             \
+    for (int64_t j = 0; j < n; j++)                                                                \
+    ((type *)to)[j * sto] = ((const type *)from)[j * sfrom]
+
+static void copy_row(size_t size, int64_t n, char *to, int64_t sto, const char *from, int64_t sfrom)
+{
+    if (sto == 1 && sfrom == 1) {
+        memcpy(to, from, (size_t)n * size);
+        return;
+    }
+    switch (size) {
+    case 1: COPY_ROW(uint8_t); break;
+    case 2: COPY_ROW(uint16_t); break;
+    case 4: COPY_ROW(uint32_t); break;
+    default: COPY_ROW(uint64_t); break;
+    }
+}
+
+static void copy_part(void *context, int64_t begin, int64_t end)
+{
+    const copy_job *job = context;
+    int last = job->it.ndim - 1;
+    for (int64_t row = begin; row < end; row++) {
+        int64_t offset[HOD_ITER_MAX];
+        hod__iter_row(&job->it, row, offset);
+        copy_row(job->size, job->it.shape[last], job->to + offset[0] * (int64_t)job->size,
+                 job->it.strides[0][last], job->from + offset[1] * (int64_t)job->size,
+                 job->it.strides[1][last]);
+    }
+}
+
+enum { PARALLEL_ELEMENTS = 32768 }; /* below, waking threads costs more than the work */
+
+static int64_t grain_of_rows(const hod_iter *it)
+{
+    return HOD_MAX(1, PARALLEL_ELEMENTS / HOD_MAX(1, it->shape[it->ndim - 1]));
+}
+
+void hod__eval_copy(const hod_tensor *from, hod_tensor *to)
+{
+    copy_job job = {.from = hod__data(from), .to = hod__data(to)};
+    job.size = hod_dtype_bytes(to->dtype);
+    hod__iter_begin(&job.it, to->ndim, to->shape, 2, (const hod_tensor *[]){to, from});
+    if (job.it.n > 0)
+        hod__parallel(hod__iter_rows(&job.it), grain_of_rows(&job.it), copy_part, &job);
+}
+
+hod_tensor *hod__eval_temporary(const hod_meta *m)
+{
+    int64_t bytes = hod__meta_bytes(m);
+    if (bytes < 0)
+        return NULL;
+    hod_storage *s = hod__storage_new(hod__cpu(), bytes);
+    if (!s)
+        return NULL;
+    hod_tensor *t = hod__tensor_new(m, s);
+    hod__storage_release(s);
+    return t;
+}
+
+hod_tensor *hod__eval_row_major(hod_tensor *t)
+{
+    if (hod__is_row_major(t))
+        return hod_tensor_retain(t);
+    hod_meta m = hod__meta(t);
+    hod_tensor *copy = hod__eval_temporary(&m);
+    if (copy)
+        hod__eval_copy(t, copy);
+    return copy;
+}
+
+int hod__eval_zero(hod_tensor *out)
+{
+    int64_t n = hod_tensor_numel(out);
+    if (n == 0)
+        return 0;
+    size_t size = hod_dtype_bytes(out->dtype);
+    if (hod__is_row_major(out)) {
+        memset(hod__data(out), 0, (size_t)n * size);
+        return 0;
+    }
+    hod_attrs zero = {.full = {.value = 0}};
+    return hod__eval_full(&(hod_op_call){.op = HOD_OP_full, .attrs = &zero}, out);
+}
