@@ -31,7 +31,12 @@
 
 static inline bool r_nan(real x)
 {
+#if REAL_IS_FLOAT
     return x != x;
+#else
+    (void)x;
+    return false;
+#endif
 }
 
 static inline real r_abs(real x)
@@ -71,7 +76,7 @@ static inline real r_tanh(real x)
 /* exp of a negative number on both sides, so that nothing overflows. */
 static inline real r_sigmoid(real x)
 {
-    real e = M(exp)(-M(fabs)(x));
+    real e = M(exp)(-r_abs(x));
     return (x >= 0 ? 1 : x < 0 ? e : x) / (1 + e);
 }
 
