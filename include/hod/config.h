@@ -15,6 +15,7 @@
 #define HOD_CONFIG_H
 
 #include <hod/error.h>
+#include <hod/schedule.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -68,12 +69,8 @@ typedef enum hod_optimizer_choice {
     HOD_OPTIMIZER_ADAM,
     HOD_OPTIMIZER_ADAMW
 } hod_optimizer_choice;
-typedef enum hod_schedule_choice {
-    HOD_SCHEDULE_CONSTANT,
-    HOD_SCHEDULE_STEP,
-    HOD_SCHEDULE_COSINE,
-    HOD_SCHEDULE_ONECYCLE
-} hod_schedule_choice;
+typedef hod_schedule_kind hod_schedule_choice;
+enum { HOD_SCHEDULE_ONECYCLE = HOD_SCHEDULE_ONE_CYCLE };
 /* Kinds of parameters without weight decay, bits of optimizer.no_decay. */
 enum { HOD_NO_DECAY_BIAS = 1, HOD_NO_DECAY_NORM = 2 };
 

@@ -50,6 +50,10 @@ HOD_API hod_error_kind hod_error_kind_pending(void);
 /* Moves the pending error into *out (which may be NULL) and clears it. False if there was none. */
 HOD_API bool hod_error_take(hod_error_record *out);
 
+/* For code outside the library: records a failure in the caller's words, unless one is pending.
+ * Always NULL, so that a constructor can `return hod_refuse("blocks: %d, wanted 1 to 4", n);`. */
+HOD_API void *hod_refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* Releases this thread's outermost scope, prints the pending error to standard error if there is
  * one. Returns a status for main: 0, or 1 after an error. */
 HOD_API int hod_finish(void);

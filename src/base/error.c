@@ -23,18 +23,32 @@ static void flatten(char *text)
             *text = ' ';
 }
 
-void *hod__fail(hod_error_kind kind, const char *format, ...)
+static void note(hod_error_kind kind, const char *format, va_list args)
 {
     if (record.kind != HOD_ERROR_NONE)
-        return NULL;
-    va_list args;
-    va_start(args, format);
+        return;
     vsnprintf(record.text, sizeof record.text, format, args);
-    va_end(args);
     flatten(record.text);
     record.kind = kind;
     record.file = place_file;
     record.line = place_line;
+}
+
+void *hod__fail(hod_error_kind kind, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    note(kind, format, args);
+    va_end(args);
+    return NULL;
+}
+
+void *hod_refuse(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    note(HOD_ERROR_ARGUMENT, format, args);
+    va_end(args);
     return NULL;
 }
 
