@@ -48,24 +48,18 @@ int main(void)
 #include "ops/ops.def"
 
     fputs(middle, stdout);
-#define INDEX 1
-#define PLAIN 0
-#define SAVES_X 0
-#define SAVES_Y 0
-#define REDUCE(name, doc, start, expression, derivative, flags, low, high)                         \
-    if ((flags) == INDEX) {                                                                        \
-        printf("/* %s */\n", doc);                                                                 \
-        puts("HOD_API hod_tensor *hod_" #name "(hod_tensor *x, int dim);\n");                      \
-    } else {                                                                                       \
-        printf("/* %s */\n", doc);                                                                 \
-        puts("HOD_API hod_tensor *hod_" #name "(hod_tensor *x);\n"                                 \
-             "HOD_API hod_tensor *hod_" #name                                                      \
-             "_over(hod_tensor *x, hod_shape dims, bool keepdim);\n"                               \
-             "#define hod_" #name "_dims(x, ...) hod_" #name                                       \
-             "_over(x, HOD_SHAPE(__VA_ARGS__), false)\n"                                           \
-             "#define hod_" #name "_keep(x, ...) hod_" #name                                       \
-             "_over(x, HOD_SHAPE(__VA_ARGS__), true)\n");                                          \
-    }
+#define REDUCE(name, doc, ...)                                                                     \
+    printf("/* %s */\n", doc);                                                                     \
+    puts("HOD_API hod_tensor *hod_" #name "(hod_tensor *x);\n"                                     \
+         "HOD_API hod_tensor *hod_" #name                                                          \
+         "_over(hod_tensor *x, hod_shape dims, bool keepdim);\n"                                   \
+         "#define hod_" #name "_dims(x, ...) hod_" #name                                           \
+         "_over(x, HOD_SHAPE(__VA_ARGS__), false)\n"                                               \
+         "#define hod_" #name "_keep(x, ...) hod_" #name                                           \
+         "_over(x, HOD_SHAPE(__VA_ARGS__), true)\n");
+#define REDUCE_INDEX(name, doc, ...)                                                               \
+    printf("/* %s */\n", doc);                                                                     \
+    puts("HOD_API hod_tensor *hod_" #name "(hod_tensor *x, int dim);\n");
 #include "ops/ops.def"
 
     puts("#ifndef HOD_NO_PLACES");
@@ -74,10 +68,10 @@ int main(void)
 #define UNARY(name, ...) PLACE(name)
 #define BINARY(name, ...) PLACE(name)
 #define TERNARY(name, ...) PLACE(name)
-#define REDUCE(name, doc, start, expression, derivative, flags, low, high)                         \
+#define REDUCE(name, ...)                                                                          \
     PLACE(name)                                                                                    \
-    if ((flags) != INDEX)                                                                          \
-        PLACE(name##_over)
+    PLACE(name##_over)
+#define REDUCE_INDEX(name, ...) PLACE(name)
 #include "ops/ops.def"
     puts("#endif\n\n#endif");
     return 0;

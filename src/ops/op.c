@@ -14,6 +14,9 @@ int (*hod__accumulate_hook)(hod_grad_slot *slot, hod_tensor *g);
 int (*hod__span_begin_hook)(const char *kind, uint64_t key, hod_tensor *t);
 void (*hod__span_end_hook)(const char *kind);
 
+/* What a row without attributes gets, so that listeners need not ask. */
+static const hod_attrs no_attrs;
+
 const char *hod__op_name(const hod_op_call *c)
 {
     return hod__op_info[c->op].name;
@@ -46,7 +49,7 @@ static int shape_of(const hod_op_call *c, hod_meta *out)
 
 int hod__op_shape(hod_op op, const hod_attrs *attrs, int n, const hod_meta *in, hod_meta *out)
 {
-    hod_op_call c = {op, attrs, n, NULL};
+    hod_op_call c = {op, attrs ? attrs : &no_attrs, n, NULL};
     const hod_op_info *info = &hod__op_info[op];
     if (info->arity >= 0 && n != info->arity)
         return HOD_FAIL_RC(ARGUMENT, "%s: %d inputs, %d wanted", info->name, n, info->arity);
@@ -65,7 +68,7 @@ static int realise_inputs(const hod_op_call *c)
 int hod__op_eval_into(hod_op op, const hod_attrs *attrs, int n, hod_tensor *const *in,
                       hod_tensor *out)
 {
-    hod_op_call c = {op, attrs, n, in};
+    hod_op_call c = {op, attrs ? attrs : &no_attrs, n, in};
     if (realise_inputs(&c) != 0 || (!out->storage->data && hod__realise(out) != 0))
         return -1;
     return hod__op_info[op].eval(&c, out);
@@ -129,7 +132,7 @@ hod_tensor *hod__op(hod_op op, const hod_attrs *attrs, int n, hod_tensor *const 
     for (int i = 0; i < n; i++)
         if (!in[i])
             return NULL;
-    hod_op_call c = {op, attrs, n, in};
+    hod_op_call c = {op, attrs ? attrs : &no_attrs, n, in};
     if (hod__recorder) {
         hod_tensor *known = hod__recorder->replay(hod__recorder, &c);
         if (known)
@@ -179,7 +182,7 @@ hod_tensor *hod__assign(hod_tensor *dst, hod_tensor *src)
         return NULL;
     HOD_SCOPE(s);
     hod_tensor *value = hod_expand(hod__cast_to(src, dst->dtype), hod_tensor_shape(dst));
-    if (!hod__op(HOD_OP_assign, &(hod_attrs){0}, 2, (hod_tensor *[]){dst, value}))
+    if (!hod__op(HOD_OP_assign, NULL, 2, (hod_tensor *[]){dst, value}))
         return NULL;
     hod__bump(dst);
     return dst;
@@ -255,7 +258,7 @@ int hod__accumulate(hod_grad_slot *slot, hod_tensor *g)
     hod_tensor *in[] = {slot->sum, g};
     hod_meta meta[] = {hod__meta(slot->sum), hod__meta(g)}, out;
     if (hod__op_shape(op, NULL, 2, meta, &out) != 0 ||
-        hod__op_eval_into(op, &(hod_attrs){0}, 2, in, slot->sum) != 0)
+        hod__op_eval_into(op, NULL, 2, in, slot->sum) != 0)
         return -1;
     hod__bump(slot->sum);
     slot->present = true;

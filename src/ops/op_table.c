@@ -76,14 +76,18 @@
 #define EFFECT(name, doc, arity, attrs, derivative, flags, low, high)                              \
     OWN_ROW(name, doc, HOD_EFFECT, arity, attrs, derivative, flags, low, high,                     \
             .eval = hod__eval_##name)
-#define REDUCE(id, doc_, start_, expression, derivative, flags_, low_, high_)                      \
+#define REDUCE(name, doc, start, expression, derivative, flags, low, high)                         \
+    REDUCE_ROW(name, doc, #start, expression, derivative, flags, low, high)
+#define REDUCE_INDEX(name, doc, expression, derivative, flags, low, high)                          \
+    REDUCE_ROW(name, doc, NULL, expression, derivative, flags, low, high)
+#define REDUCE_ROW(id, doc_, start_, expression, derivative, flags_, low_, high_)                  \
     [HOD_OP_##id] = {.name = #id,                                                                  \
                      .doc = doc_,                                                                  \
                      .class = HOD_REDUCE,                                                          \
                      .arity = 1,                                                                   \
                      .attrs = HOD_ATTRS_reduce,                                                    \
                      .expr = #expression,                                                          \
-                     .start = #start_,                                                             \
+                     .start = start_,                                                              \
                      .low = low_,                                                                  \
                      .high = high_,                                                                \
                      .shape = hod__shape_reduce,                                                   \

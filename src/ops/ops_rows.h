@@ -10,6 +10,7 @@
 #define BINARY(name, ...) OP(name, __VA_ARGS__)
 #define TERNARY(name, ...) OP(name, __VA_ARGS__)
 #define REDUCE(name, ...) OP(name, __VA_ARGS__)
+#define REDUCE_INDEX(name, ...) OP(name, __VA_ARGS__)
 #define POINTWISE(name, ...) OP(name, __VA_ARGS__)
 #define VIEW(name, ...) OP(name, __VA_ARGS__)
 #define SOURCE(name, ...) OP(name, __VA_ARGS__)

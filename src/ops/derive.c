@@ -1,0 +1,151 @@
+/* Derivatives of elementwise operators and reductions: the column of ops.def, made functions.
+ *
+ * The column speaks of g, y, a, b, c and v; the helpers below are its vocabulary. They are written
+ * in operators, so they are recorded, compiled and differentiated again like anything else.
+ */
+#include "ops/rules.h"
+
+/* ---- vocabulary ---- */
+
+/* A 0-d constant of like's type: broadcasts against anything. */
+static hod_tensor *number(hod_tensor *like, double value)
+{
+    return like ? hod_full(like->dtype, HOD_SHAPE(), value) : NULL;
+}
+
+static hod_tensor *zero(hod_tensor *g)
+{
+    return hod_full_like(g, 0);
+}
+
+static hod_tensor *scaled(hod_tensor *x, double s)
+{
+    return hod_mul_scalar(x, s);
+}
+
+static hod_tensor *one_minus(hod_tensor *x)
+{
+    return hod_sub(number(x, 1), x);
+}
+
+/* Φ(a) + a φ(a), with the normal distribution's share and density. */
+static hod_tensor *gelu_slope(hod_tensor *a)
+{
+    hod_tensor *share = hod_add_scalar(scaled(hod_erf(scaled(a, 0.70710678118654752)), 0.5), 0.5);
+    hod_tensor *density =
+        scaled(hod_exp(scaled(hod_mul(a, a), -0.5)), 0.39894228040143268 /* 1/sqrt(2 pi) */);
+    return hod_add(share, hod_mul(a, density));
+}
+
+/* σ(a) (1 + a (1 - σ(a))) */
+static hod_tensor *silu_slope(hod_tensor *a)
+{
+    hod_tensor *s = hod_sigmoid(a);
+    return hod_mul(s, hod_add_scalar(hod_mul(a, one_minus(s)), 1));
+}
+
+/* g b a^(b-1); 0 where b is 0, also at a = 0. */
+static hod_tensor *pow_slope_a(hod_tensor *g, hod_tensor *a, hod_tensor *b)
+{
+    hod_tensor *slope = hod_mul(b, hod_pow(a, hod_sub(b, number(b, 1))));
+    return hod_mul(g, hod_where(hod_eq(b, number(b, 0)), number(g, 0), slope));
+}
+
+/* g y log a; 0 where a is 0 and b is not negative (0^b stays 0, or leaps once at b = 0). */
+static hod_tensor *pow_slope_b(hod_tensor *g, hod_tensor *y, hod_tensor *a, hod_tensor *b)
+{
+    hod_tensor *flat = hod_logical_and(hod_eq(a, number(a, 0)), hod_ge(b, number(b, 0)));
+    hod_tensor *base = hod_where(flat, number(a, 1), a); /* no log of 0 behind the where */
+    return hod_mul(g, hod_mul(y, hod_log(base)));
+}
+
+/* g, or half of it where a and b are equal: both get a half. */
+static hod_tensor *shared(hod_tensor *g, hod_tensor *a, hod_tensor *b)
+{
+    return hod_where(hod_eq(a, b), scaled(g, 0.5), g);
+}
+
+/* A reduction's result t repeated over the input's shape. */
+static hod_tensor *spread(const hod_vjp *v, hod_tensor *t)
+{
+    const hod_meta *m = &v->meta[0];
+    hod_shape kept = {.n = m->ndim}, full = {.n = m->ndim};
+    for (int i = 0; i < m->ndim; i++) {
+        full.d[i] = m->shape[i];
+        kept.d[i] = v->attrs->reduce.dims >> i & 1 ? 1 : m->shape[i];
+    }
+    return hod_expand(hod_reshape(t, kept), full);
+}
+
+/* Product of the others: y / a, but with one 0 among the factors only its own place has a slope,
+ * and with two none has. */
+static hod_tensor *prod_slope(const hod_vjp *v, hod_tensor *g)
+{
+    hod_tensor *a = v->x[0];
+    hod_shape dims = {0};
+    for (int i = 0; i < v->meta[0].ndim; i++)
+        if (v->attrs->reduce.dims >> i & 1)
+            dims.d[dims.n++] = i;
+    if (v->attrs->reduce.dims == 0)
+        return g;
+    hod_tensor *is_zero = hod_eq(a, number(a, 0));
+    hod_tensor *filled = hod_where(is_zero, number(a, 1), a);
+    hod_tensor *zeros = spread(v, hod_sum_over(is_zero, dims, true));
+    hod_tensor *others = hod_div(spread(v, hod_prod_over(filled, dims, true)), filled);
+    hod_tensor *alive = hod_eq(zeros, hod_cast(is_zero, HOD_I64)); /* no 0 among the others */
+    return hod_mul(spread(v, g), hod_where(alive, others, number(a, 0)));
+}
+
+/* g shared evenly among the elements that equal the extreme. */
+static hod_tensor *extreme_slope(const hod_vjp *v, hod_tensor *g)
+{
+    hod_shape dims = {0};
+    for (int i = 0; i < v->meta[0].ndim; i++)
+        if (v->attrs->reduce.dims >> i & 1)
+            dims.d[dims.n++] = i;
+    hod_tensor *here = hod_cast(hod_eq(v->x[0], spread(v, v->y)), (hod_dtype)v->meta[0].dtype);
+    hod_tensor *share = dims.n ? hod_div(here, hod_sum_over(here, dims, true)) : here;
+    return hod_mul(spread(v, g), share);
+}
+
+/* ---- the functions ---- */
+
+#define NODIFF(reason) HOD_FAIL(STATE, "%s: no derivative: " reason, __func__ + sizeof "hod__vjp")
+#define NONE HOD_NO_GRADIENT
+
+#define RULE_FUNCTION(name, da, db, dc)                                                            \
+    hod_tensor *hod__vjp_##name(const hod_vjp *v, int i)                                           \
+    {                                                                                              \
+        hod_tensor *g = v->g, *y = v->y, *a = v->x[0];                                             \
+        hod_tensor *b = v->n > 1 ? v->x[1] : NULL, *c = v->n > 2 ? v->x[2] : NULL;                 \
+        (void)g, (void)y, (void)a, (void)b, (void)c;                                               \
+        return i == 0 ? (da) : i == 1 ? (db) : (dc);                                               \
+    }
+#define UNARY(name, doc, expression, da, flags, low, high) RULE_FUNCTION(name, da, NULL, NULL)
+#define BINARY(name, doc, expression, da, db, flags, low, high) RULE_FUNCTION(name, da, db, NULL)
+#define TERNARY(name, doc, expression, da, db, dc, flags, low, high)                               \
+    RULE_FUNCTION(name, da, db, dc)
+#define REDUCE(name, doc, start, expression, da, flags, low, high)                                 \
+    RULE_FUNCTION(name, da, NULL, NULL)
+#include "ops/ops.def"
+
+/* ---- for the tape ---- */
+
+hod_tensor *hod__unbroadcast(hod_tensor *g, const hod_meta *to)
+{
+    if (!g)
+        return NULL;
+    int lead = g->ndim - to->ndim;
+    hod_shape dims = {0};
+    for (int i = 0; i < g->ndim; i++)
+        if (i < lead || (to->shape[i - lead] == 1 && g->shape[i] != 1))
+            dims.d[dims.n++] = i;
+    if (dims.n > 0)
+        g = hod_sum_over(g, dims, true);
+    return hod__reshape_to(g, to->ndim, to->shape);
+}
+
+hod_tensor *hod__full_like_meta(const hod_meta *m, double value)
+{
+    return hod_full(m->dtype, hod_shape_of(m->ndim, m->shape), value);
+}

@@ -1,0 +1,142 @@
+/* Values from nothing: constants, indices, random draws.
+ *
+ * A draw depends on (seed, update), the sample index of its row, the operator's stream and the
+ * element within the sample, by the one mapping of uniform_tmpl.h; how a batch is cut into rows
+ * and threads does not enter.
+ */
+#include "ops/rules.h"
+#include "ops/uniform_tmpl.h"
+#include "tensor/half.h"
+
+/* A number as an element of `dtype`, in its first bytes. */
+static uint64_t as_element(hod_dtype dtype, double value)
+{
+    union {
+        float f32;
+        double f64;
+        uint16_t half;
+        int64_t i64;
+        int32_t i32;
+        uint8_t u8;
+        uint64_t bits;
+    } e = {.bits = 0};
+    switch (dtype) {
+    case HOD_F32: e.f32 = (float)value; break;
+    case HOD_F64: e.f64 = value; break;
+    case HOD_F16: e.half = hod__f32_to_f16((float)value); break;
+    case HOD_BF16: e.half = hod__f32_to_bf16((float)value); break;
+    case HOD_I64: e.i64 = (int64_t)value; break;
+    case HOD_I32: e.i32 = (int32_t)value; break;
+    case HOD_U8: e.u8 = (uint8_t)value; break;
+    default: e.u8 = value != 0; break;
+    }
+    return e.bits;
+}
+
+typedef struct source_job {
+    hod_iter it;
+    char *to;
+    hod_dtype dtype;
+    uint64_t element; /* full */
+} source_job;
+
+#define FILL(type)                                                                                 \
+    for (int64_t j = 0; j < n; j++)                                                                \
+    ((type *)to)[j * stride] = *(const type *)(const void *)&job->element
+
+static void fill_rows(void *context, int64_t begin, int64_t end)
+{
+    const source_job *job = context;
+    int last = job->it.ndim - 1;
+    int64_t n = job->it.shape[last], stride = job->it.strides[0][last];
+    for (int64_t row = begin; row < end; row++) {
+        int64_t offset[HOD_ITER_MAX];
+        hod__iter_row(&job->it, row, offset);
+        size_t size = hod_dtype_bytes(job->dtype);
+        char *to = job->to + offset[0] * (int64_t)size;
+        switch (size) {
+        case 1: FILL(uint8_t); break;
+        case 2: FILL(uint16_t); break;
+        case 4: FILL(uint32_t); break;
+        default: FILL(uint64_t); break;
+        }
+    }
+}
+
+int hod__eval_full(const hod_op_call *c, hod_tensor *out)
+{
+    source_job job = {.dtype = out->dtype,
+                      .element = as_element(out->dtype, c->attrs->full.value)};
+    hod__iter_begin(&job.it, out->ndim, out->shape, 1, (const hod_tensor *[]){out});
+    if (job.it.n == 0)
+        return 0;
+    job.to = hod__data(out);
+    hod__parallel(hod__iter_rows(&job.it), HOD_MAX(1, 65536 / job.it.shape[job.it.ndim - 1]),
+                  fill_rows, &job);
+    return 0;
+}
+
+/* Writes one number a run: `inner` elements, then the next, over and over. */
+int hod__eval_iota(const hod_op_call *c, hod_tensor *out)
+{
+    if (hod_tensor_numel(out) == 0)
+        return 0;
+    if (out->ndim == 0)
+        return hod__eval_zero(out);
+    if (!hod__is_row_major(out))
+        return HOD_FAIL_RC(ARGUMENT, "iota: into a strided tensor");
+    int dim = (int)c->attrs->iota.dim;
+    size_t size = hod_dtype_bytes(out->dtype);
+    int64_t inner = hod__numel(out->ndim - dim - 1, out->shape + dim + 1);
+    int64_t block = inner * out->shape[dim], n = hod_tensor_numel(out);
+    char *to = hod__data(out);
+    for (int64_t i = 0; i < block; i++) {
+        uint64_t e = as_element(out->dtype, (double)(i / inner));
+        memcpy(to + i * (int64_t)size, &e, size);
+    }
+    for (int64_t i = block; i < n; i += block)
+        memcpy(to + i * (int64_t)size, to, (size_t)block * size);
+    return 0;
+}
+
+/* ---- random draws ---- */
+
+typedef struct draw_job {
+    float *to;
+    const int64_t *index;
+    int64_t index_stride; /* 0: one sample */
+    int64_t elements;     /* of a sample */
+    uint64_t key, stream;
+} draw_job;
+
+static void draw_samples(void *context, int64_t begin, int64_t end)
+{
+    const draw_job *job = context;
+    for (int64_t n = begin; n < end; n++) {
+        uint64_t index = (uint64_t)job->index[n * job->index_stride];
+        float *to = job->to + n * job->elements;
+        for (int64_t e = 0; e < job->elements; e++)
+            to[e] = r_uniform(job->key, job->stream, index, (uint64_t)e);
+    }
+}
+
+int hod__eval_uniform(const hod_op_call *c, hod_tensor *out)
+{
+    const hod_tensor *key = c->in[0], *index = c->in[1];
+    int64_t n = hod_tensor_numel(out), samples = hod_tensor_numel(index);
+    if (n == 0)
+        return 0;
+    if (!hod__is_row_major(out))
+        return HOD_FAIL_RC(ARGUMENT, "uniform: into a strided tensor");
+    const int64_t *k = hod__data(key);
+    draw_job job = {
+        .to = hod__data(out),
+        .index = hod__data(index),
+        .index_stride = samples > 1 ? index->strides[0] : 0,
+        .elements = n / samples,
+        .key = r_uniform_key((uint64_t)k[0], (uint64_t)k[key->strides[0]]),
+        .stream = (uint64_t)c->attrs->uniform.stream,
+    };
+    hod__parallel(samples, HOD_MAX(1, 4096 / job.elements), draw_samples, &job);
+    return 0;
+}
