@@ -132,6 +132,8 @@ HOD_API int hod_module_cast(hod_module *m, hod_dtype dtype);
 /* Once per update: batch norms in `pooled` mode move their running statistics by what the
  * micro-batches since the last call held together. 0 or -1. */
 HOD_API int hod_module_update_statistics(hod_module *m);
+/* Instead of that, after a window that was skipped: forgets what its micro-batches held. 0 or -1. */
+HOD_API int hod_module_discard_statistics(hod_module *m);
 
 /* ---- walking, in order of construction ---- */
 
@@ -202,6 +204,7 @@ typedef enum hod_batch_norm_mode {
 typedef struct hod_batch_norm_spec {
     int64_t channels;
     double eps;      /* 0: 1e-5 */
+    bool no_eps;     /* eps is 0 */
     double momentum; /* 0: 0.1 */
     hod_batch_norm_mode mode;
     char end_;

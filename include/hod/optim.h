@@ -110,11 +110,13 @@ HOD_API int hod_update_make(hod_optimizer *o, const hod_update_spec *spec,
 #define HOD_UPDATE_ALL_(o, ...) hod_update_make(o, &(hod_update_spec){__VA_ARGS__}, NULL)
 
 /* The same in three parts, for a window that is compiled as one program: prepare sets the inputs
- * (rates, bias corrections, factor), body is operators only and can be recorded, finish reads what
- * came of it and counts. 0 or -1 each. */
+ * (rates, bias corrections, factor) and is called before the program, body is operators only and
+ * can be recorded, finish reads what came of it and counts. The same spec goes to all three; its
+ * weight matters to body alone. 0 or -1 each. */
 HOD_API int hod_update_prepare(hod_optimizer *o, const hod_update_spec *spec);
-HOD_API int hod_update_body(hod_optimizer *o);
-HOD_API int hod_update_finish(hod_optimizer *o, hod_update_result *result);
+HOD_API int hod_update_body(hod_optimizer *o, const hod_update_spec *spec);
+HOD_API int hod_update_finish(hod_optimizer *o, const hod_update_spec *spec,
+                              hod_update_result *result);
 
 /* ---- by hand ---- */
 

@@ -1,0 +1,22 @@
+/* The inside of modules, for the files of this layer. */
+#ifndef HOD_NN_NN_H
+#define HOD_NN_NN_H
+
+#include "autograd/autograd.h"
+#include <hod/nn.h>
+#define HOD_NO_PLACES
+#include <hod/functional.h>
+
+enum { HOD_NAME_MAX = sizeof(((hod_named *)0)->name) };
+
+/* The module after m in a walk from the root down; NULL at the end. */
+hod_module *hod__module_next(const hod_module *root, hod_module *m);
+
+/* Writes n values into t, whatever its type; t keeps its identity. 0 or -1. */
+int hod__fill(hod_tensor *t, const double *values);
+
+/* Batch norms, for the functions that treat a whole tree. */
+void hod__batch_norm_set_mode(hod_module *m, hod_batch_norm_mode mode); /* others: nothing */
+int hod__batch_norm_discard(hod_module *m);
+
+#endif
