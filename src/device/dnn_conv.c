@@ -8,9 +8,14 @@
  * The library picks the format of w' (it is asked for "any"); where that is the plain one, the
  * reorder falls away. w' and the library's own work space lie in the caller's scratch:
  *
- *     scratch   | library's work space | w' or dw' |
+ *     scratch   | library's work space | w' or dw' | staged images |
  *
  * The reorder's work space is the convolution's, since they run one after the other.
+ *
+ * Not every pair of layouts has a fast implementation; those without run a reference loop, three
+ * thousand times slower (measured). Such a pair is never run: an image is then staged, copied in
+ * scratch to a layout that has one, which costs a pass over the image. So is a plain depthwise
+ * convolution, 20 times faster blocked.
  *
  * A primitive is built for the thread count it was prepared under; a run sets that count.
  */
@@ -30,6 +35,14 @@ typedef struct call {
     int64_t workspace; /* bytes of scratchpad */
 } call;
 
+/* An image whose layout the library does not get to see: copied on its way in or out. */
+typedef struct stage {
+    bool on;
+    int64_t c, h, w, bytes;
+    hod_layout outside, inside;
+    int64_t at; /* in scratch */
+} stage;
+
 struct hod_dnn {
     pthread_mutex_t lock; /* guards the addresses in the memory objects */
     hod_dnn_conv_kind kind;
@@ -37,7 +50,10 @@ struct hod_dnn {
     bool empty;           /* n is 0: nothing to compute but a zero weight gradient */
     int64_t weight_bytes; /* of the plain weights */
     int64_t scratch, weights_at;
-    dnnl_memory_t a, b, out; /* the caller's, weights plain */
+    int64_t n;
+    hod_dtype dtype;
+    stage a_stage, b_stage, out_stage;
+    dnnl_memory_t a, b, out; /* the caller's, or staged; weights plain */
     dnnl_memory_t own;       /* w' or dw' in scratch; NULL when plain suits the library */
     dnnl_memory_t workspace; /* at scratch, as large as the largest call wants */
     call conv;
@@ -78,6 +94,19 @@ static int check_geometry(const hod_conv_geometry *g)
         return HOD_FAIL_RC(ARGUMENT, "conv2d: a (%lld,%lld) window does not fit (%lld,%lld)",
                            (long long)g->kh, (long long)g->kw, (long long)g->h, (long long)g->w);
     return 0;
+}
+
+typedef struct layouts {
+    hod_layout image, out;
+} layouts;
+
+static int check_layouts(const hod_conv_geometry *g, layouts l)
+{
+    if ((l.image == HOD_LAYOUT_PLAIN || hod__dnn_can_block(g->ci)) &&
+        (l.out == HOD_LAYOUT_PLAIN || hod__dnn_can_block(g->co)))
+        return 0;
+    return HOD_FAIL_RC(ARGUMENT, "conv2d: %lld to %lld channels, blocked layouts want multiples of %d",
+                       (long long)g->ci, (long long)g->co, hod__dnn_block());
 }
 
 /* ---- descriptions ---- */
@@ -138,8 +167,8 @@ static dnnl_primitive_attr_t attribute(bool add)
     return NULL;
 }
 
-/* The library's choice of implementation for one kind; NULL with an error. */
-static dnnl_primitive_desc_t choose(hod_dnn_conv_kind kind, const picture *p)
+/* The library's implementation of one kind for these descriptions; NULL with an error. */
+static dnnl_primitive_desc_t describe(hod_dnn_conv_kind kind, const picture *p)
 {
     dnnl_engine_t engine = hod__dnn_engine();
     dnnl_primitive_attr_t attr = engine ? attribute(false) : NULL;
@@ -170,6 +199,43 @@ static dnnl_primitive_desc_t choose(hod_dnn_conv_kind kind, const picture *p)
         dnnl_primitive_desc_destroy(hint);
     dnnl_primitive_attr_destroy(attr);
     return hod__dnn_check(s, "conv2d") ? NULL : chosen;
+}
+
+static bool is_reference(const_dnnl_primitive_desc_t pd)
+{
+    const char *name = NULL;
+    return dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name) == dnnl_success &&
+           name && strstr(name, "ref");
+}
+
+/* Chooses the layouts that the library sees, nearest to the ones outside that are fast, and fills
+ * *pic for them. NULL with an error. */
+static dnnl_primitive_desc_t choose(hod_dnn_conv_kind kind, const hod_conv_geometry *g,
+                                    layouts outside, layouts *inside, picture *pic)
+{
+    const layouts plain = {HOD_LAYOUT_PLAIN, HOD_LAYOUT_PLAIN};
+    const layouts blocked = {HOD_LAYOUT_BLOCKED, HOD_LAYOUT_BLOCKED};
+    bool can_block = hod__dnn_can_block(g->ci) && hod__dnn_can_block(g->co);
+    bool depthwise = g->groups > 1 && g->groups == g->ci && g->groups == g->co;
+    layouts tries[4];
+    int n = 0;
+    if (depthwise && can_block)
+        tries[n++] = blocked;
+    tries[n++] = outside;
+    tries[n++] = plain;
+    if (can_block)
+        tries[n++] = blocked;
+    for (int i = 0; i < n; i++) {
+        if (draw(pic, g, tries[i].image, tries[i].out))
+            return NULL;
+        dnnl_primitive_desc_t pd = describe(kind, pic);
+        if (!pd || !is_reference(pd) || i == n - 1) {
+            *inside = tries[i];
+            return pd;
+        }
+        dnnl_primitive_desc_destroy(pd);
+    }
+    return NULL;
 }
 
 /* ---- preparing ---- */
@@ -278,16 +344,40 @@ static int assemble(hod_dnn *p, const picture *pic, const_dnnl_primitive_desc_t 
     return 0;
 }
 
+static void stage_image(hod_dnn *p, stage *s, int64_t c, int64_t h, int64_t w, hod_layout outside,
+                        hod_layout inside)
+{
+    if (outside == inside)
+        return;
+    int64_t bytes = p->n * c * h * w * (p->dtype == HOD_F32 ? 4 : 2);
+    *s = (stage){true, c, h, w, bytes, outside, inside, p->scratch};
+    p->scratch += round_up_64(bytes);
+}
+
+/* Stages whichever of the two images the library wants otherwise than they come. */
+static void stage_images(hod_dnn *p, const hod_conv_geometry *g, layouts outside, layouts inside)
+{
+    stage *x = p->kind == HOD_CONV_INPUT_GRADIENT ? &p->out_stage : &p->a_stage;
+    stage *y = p->kind == HOD_CONV_FORWARD          ? &p->out_stage
+               : p->kind == HOD_CONV_INPUT_GRADIENT ? &p->a_stage
+                                                    : &p->b_stage;
+    stage_image(p, x, g->ci, g->h, g->w, outside.image, inside.image);
+    stage_image(p, y, g->co, hod__conv_out_h(g), hod__conv_out_w(g), outside.out, inside.out);
+}
+
 hod_dnn *hod__dnn_conv(hod_dnn_conv_kind kind, const hod_conv_geometry *g, hod_layout image,
                        hod_layout out)
 {
-    if (check_geometry(g))
+    layouts outside = {image, out}, inside = outside;
+    if (check_geometry(g) || check_layouts(g, outside))
         return NULL;
     hod_dnn *p = hod__alloc(1, sizeof *p);
     if (!p)
         return NULL;
     pthread_mutex_init(&p->lock, NULL);
     p->kind = kind;
+    p->n = g->n;
+    p->dtype = (hod_dtype)g->dtype;
     p->threads = hod__cpu()->threads;
     p->empty = g->n == 0 || g->h == 0 || g->w == 0;
     p->weight_bytes = g->co * (g->ci / g->groups) * g->kh * g->kw * (g->dtype == HOD_F32 ? 4 : 2);
@@ -296,9 +386,11 @@ hod_dnn *hod__dnn_conv(hod_dnn_conv_kind kind, const hod_conv_geometry *g, hod_l
     int before = hod__dnn_team(p->threads);
     picture pic;
     dnnl_primitive_desc_t pd = NULL;
-    int rc = before < 0 || draw(&pic, g, image, out) ? -1 : 0;
+    int rc = before < 0 ? -1 : 0;
     if (rc == 0)
-        rc = (pd = choose(kind, &pic)) ? assemble(p, &pic, pd) : -1;
+        rc = (pd = choose(kind, g, outside, &inside, &pic)) ? assemble(p, &pic, pd) : -1;
+    if (rc == 0)
+        stage_images(p, g, outside, inside);
     if (pd)
         dnnl_primitive_desc_destroy(pd);
     if (before > 0)
@@ -343,17 +435,28 @@ static dnnl_status_t set(dnnl_memory_t m, const void *p)
     return m ? dnnl_memory_set_data_handle(m, (void *)(uintptr_t)p) : dnnl_success;
 }
 
+/* Copies a staged image in and returns where it lies now; an image as it should be stays. */
+static const void *stage_in(const hod_dnn *p, const stage *s, const void *image, char *scratch)
+{
+    if (!s->on)
+        return image;
+    hod__dnn_reorder(p->dtype, p->n, s->c, s->h, s->w, s->outside, image, s->inside,
+                     scratch + s->at);
+    return scratch + s->at;
+}
+
 static dnnl_status_t run_locked(const hod_dnn *p, const void *a, const void *b, void *out,
                                 bool add, char *scratch)
 {
     bool gradient = p->kind == HOD_CONV_WEIGHT_GRADIENT;
     /* A gradient that the library writes plainly goes straight to its place. */
     bool direct = gradient && !add && !p->reorder.primitive;
-    dnnl_status_t s = set(p->a, a);
+    const stage *o = &p->out_stage;
+    dnnl_status_t s = set(p->a, stage_in(p, &p->a_stage, a, scratch));
     if (s == dnnl_success)
-        s = set(p->b, b);
+        s = set(p->b, stage_in(p, &p->b_stage, b, scratch));
     if (s == dnnl_success)
-        s = set(p->out, out);
+        s = set(p->out, o->on ? scratch + o->at : out);
     if (s == dnnl_success)
         s = set(p->own, direct ? out : scratch ? scratch + p->weights_at : NULL);
     if (s == dnnl_success)
@@ -364,6 +467,9 @@ static dnnl_status_t run_locked(const hod_dnn *p, const void *a, const void *b, 
         s = call_run(&p->conv);
     if (s == dnnl_success && gradient)
         s = call_run(add ? &p->reorder_add : &p->reorder);
+    if (s == dnnl_success && o->on)
+        hod__dnn_reorder(p->dtype, p->n, o->c, o->h, o->w, o->inside, scratch + o->at, o->outside,
+                         out);
     return s;
 }
 
