@@ -46,7 +46,7 @@ static int64_t pull(source *s, void *to, int64_t n)
         if (code == Z_ERRNO)
             return HOD_FAIL_RC(IO, "%s: read error", s->path);
         if (got < 0 || code != Z_OK)
-            return HOD_FAIL_RC(FORMAT, "%s: damaged gzip file: %s", s->path, text);
+            return HOD_FAIL_RC(FORMAT, "damaged gzip file: %s", text); /* zlib names the file */
         if (got == 0)
             break;
         done += got;
