@@ -20,8 +20,6 @@ enum {
     CLUSTER_NODES = 80,   /* more would not fit the registers, nor a reader's patience */
     SIBLING_NODES = 40,
     SIBLING_BYTES = 4096, /* a shared load smaller than this is not worth a bigger kernel */
-    FEW_ROWS = 16,        /* F5: fewer rows than this ... */
-    LONG_ROWS = 1 << 15,  /* ... over more elements than this stay in separate kernels */
 };
 
 typedef struct fuser {
@@ -101,24 +99,21 @@ static bool effects_fit(const fuser *f, const hod_ref *nodes, int n)
     return true;
 }
 
+/* Only a reduction that feeds full values of its own cluster ties the kernel to its rows. */
 static bool parallel_enough(const fuser *f, const hod_ref *nodes, int n)
 {
     const hod_space *s = f->space;
-    if (!s->reduced)
-        return true;
-    int64_t rows = 1, folded = 1;
-    for (int a = 0; a < s->n_atoms; a++)
-        *(s->reduced >> a & 1 ? &folded : &rows) *= s->extent[a];
-    if (rows >= (int64_t)FEW_ROWS * f->l->block || rows * folded < LONG_ROWS)
-        return true;
-    for (int i = 0; i < n; i++) { /* a full value after a sum needs the whole row again */
-        if (hod__node_info(f->l->g, nodes[i])->class == HOD_REDUCE)
+    const hod_graph *g = f->l->g;
+    bool few = false;
+    for (int i = 0; i < n && s->reduced; i++)
+        few |= hod__node_info(g, nodes[i])->class == HOD_REDUCE && hod__few_rows(g, nodes[i]);
+    for (int i = 0; i < n && few; i++) {
+        if (!(s->value[i].atoms & s->reduced))
             continue;
-        hod_ref *in = hod__node_in(f->l->g, nodes[i]);
-        for (int k = 0; k < hod__node(f->l->g, nodes[i])->n_in; k++) {
-            const hod_space_value *x = hod__space_value(f->space, f->l->site[in[k]].root);
-            if (x && s->value[i].atoms & s->reduced && !(x->atoms & s->reduced) &&
-                x - s->value < n)
+        for (int k = 0; k < hod__node(g, nodes[i])->n_in; k++) {
+            const hod_space_value *x =
+                hod__space_value(f->space, f->l->site[hod__node_in(g, nodes[i])[k]].root);
+            if (x && x - s->value < n && !(x->atoms & s->reduced))
                 return false;
         }
     }

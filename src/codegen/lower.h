@@ -82,6 +82,13 @@ hod_graph *hod__lower_split(const hod_graph *g);
 hod_graph *hod__lower_again(const hod_graph *g);
 hod_graph *hod__lower_operands(const hod_graph *g);
 
+enum {
+    HOD_FEW_ROWS = 16,       /* fewer rows than this, over more ... */
+    HOD_LONG_ROWS = 1 << 15, /* ... elements than this, do not keep threads busy */
+};
+/* A reduction to so few results from so many elements that it needs two levels. */
+bool hod__few_rows(const hod_graph *g, hod_ref sum);
+
 /* ---- iteration space ---- */
 
 enum { HOD_ATOMS = 24, HOD_DIM_ATOMS = 8, HOD_SPACE_VALUES = 192 };
