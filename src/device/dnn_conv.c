@@ -14,8 +14,8 @@
  *
  * Not every pair of layouts has a fast implementation; those without run a reference loop, three
  * thousand times slower (measured). Such a pair is never run: an image is then staged, copied in
- * scratch to a layout that has one, which costs a pass over the image. So is a plain depthwise
- * convolution, 20 times faster blocked.
+ * scratch to a layout that has one, which costs a pass over the image. So is a plain image under a
+ * window larger than one pixel, which is 2 to 20 times faster blocked, the copies included.
  *
  * A primitive is built for the thread count it was prepared under; a run sets that count.
  */
@@ -214,22 +214,15 @@ static dnnl_primitive_desc_t choose(hod_dnn_conv_kind kind, const hod_conv_geome
                                     layouts outside, layouts *inside, picture *pic)
 {
     const layouts plain = {HOD_LAYOUT_PLAIN, HOD_LAYOUT_PLAIN};
-    const layouts blocked = {HOD_LAYOUT_BLOCKED, HOD_LAYOUT_BLOCKED};
-    bool can_block = hod__dnn_can_block(g->ci) && hod__dnn_can_block(g->co);
-    bool depthwise = g->groups > 1 && g->groups == g->ci && g->groups == g->co;
-    layouts tries[4];
-    int n = 0;
-    if (depthwise && can_block)
-        tries[n++] = blocked;
-    tries[n++] = outside;
-    tries[n++] = plain;
-    if (can_block)
-        tries[n++] = blocked;
-    for (int i = 0; i < n; i++) {
+    const layouts blocked = {hod__dnn_can_block(g->ci) ? HOD_LAYOUT_BLOCKED : HOD_LAYOUT_PLAIN,
+                             hod__dnn_can_block(g->co) ? HOD_LAYOUT_BLOCKED : HOD_LAYOUT_PLAIN};
+    bool pointwise = g->kh == 1 && g->kw == 1; /* a matrix product, fast in any layout */
+    const layouts tries[] = {pointwise ? outside : blocked, outside, plain, blocked};
+    for (int i = 0; i < HOD_COUNT(tries); i++) {
         if (draw(pic, g, tries[i].image, tries[i].out))
             return NULL;
         dnnl_primitive_desc_t pd = describe(kind, pic);
-        if (!pd || !is_reference(pd) || i == n - 1) {
+        if (!pd || !is_reference(pd) || i == HOD_COUNT(tries) - 1) {
             *inside = tries[i];
             return pd;
         }
