@@ -129,6 +129,22 @@ HOD_API double hod_gradients_norm(hod_optimizer *o);
  * it was. -1, and nothing modified, when it is not finite. */
 HOD_API int hod_gradients_clip(hod_optimizer *o, double max_norm, double *norm);
 
+/* ---- the gradient scaler of fp16 ---- */
+
+/* Losses are multiplied by `scale` before backward and the update's factor is divided by it, so
+ * gradients are unscaled exactly once. A value like any other: to save it, save its fields. */
+typedef struct hod_scaler {
+    double scale;     /* 0: 65536 */
+    double growth;    /* 0: 2 */
+    double backoff;   /* 0: 0.5 */
+    int64_t interval; /* good updates in a row before the scale grows; 0: 2000 */
+    int64_t good;     /* how many so far */
+} hod_scaler;
+#define hod_scaler_of(...) hod_scaler_fill((hod_scaler){__VA_ARGS__})
+HOD_API hod_scaler hod_scaler_fill(hod_scaler s); /* zeros become the defaults */
+/* After each update; a skipped one shrinks the scale. It stays within 2^-126 and 2^127. */
+HOD_API void hod_scaler_update(hod_scaler *s, bool skipped);
+
 /* ---- EMA ---- */
 
 /* Exchanges parameters and their averages, for evaluating or saving; call it again to go back. */

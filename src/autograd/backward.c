@@ -13,7 +13,6 @@
  * No part recurses over the graph; a million operators in a row are fine.
  */
 #include "autograd/autograd.h"
-#define HOD_NO_PLACES
 #include <hod/functional.h>
 #include <hod/ops.h>
 

@@ -10,7 +10,6 @@
  * difference shows first: the shape of the result and how many random streams it drew.
  */
 #include "autograd/autograd.h"
-#define HOD_NO_PLACES
 #include <hod/functional.h>
 #include <hod/ops.h>
 

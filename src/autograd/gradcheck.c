@@ -10,7 +10,6 @@
  */
 #include "autograd/autograd.h"
 #include <math.h>
-#define HOD_NO_PLACES
 #include <hod/functional.h>
 #include <hod/ops.h>
 

@@ -214,6 +214,17 @@ void hod_module_free(hod_module *m)
 
 /* ---- using ---- */
 
+/* Says in which module it failed; the ones around it find its name there and say nothing. */
+static void name_failure(const hod_module *m)
+{
+    char name[HOD_NAME_MAX];
+    hod_module_full_name(m, name, sizeof name);
+    size_t n = strlen(name);
+    const char *text = hod_error();
+    if (strncmp(text, name, n) != 0 || (text[n] != '.' && text[n] != ':'))
+        hod__fail_context("%s", name);
+}
+
 hod_tensor *hod_module_call(hod_module *m, hod_tensor *x)
 {
     if (!m || !x)
@@ -223,10 +234,8 @@ hod_tensor *hod_module_call(hod_module *m, hod_tensor *x)
     hod__tape_install();
     HOD_SCOPE(s);
     hod_tensor *y = m->forward(m, x);
-    if (!y && hod_error() && m->name) {
-        char name[HOD_NAME_MAX];
-        hod__fail_context("%s", hod_module_full_name(m, name, sizeof name));
-    }
+    if (!y && hod_error() && m->parent)
+        name_failure(m);
     return hod_escape(y);
 }
 

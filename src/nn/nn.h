@@ -4,7 +4,6 @@
 
 #include "autograd/autograd.h"
 #include <hod/nn.h>
-#define HOD_NO_PLACES
 #include <hod/functional.h>
 
 enum { HOD_NAME_MAX = sizeof(((hod_named *)0)->name) };

@@ -4,7 +4,6 @@
 
 #include "autograd/autograd.h"
 #include <hod/optim.h>
-#define HOD_NO_PLACES
 #include <hod/functional.h>
 
 typedef struct hod_optim_entry {

@@ -1,0 +1,390 @@
+/* Backward through the tape: leaves, sums, lifetimes, in-place changes, hooks. The behaviours that
+ * carry a number are those of the list that this project keeps (B31, B37, B38, B39). */
+#include <hod/functional.h> /* first: with the macros that note places */
+
+#include "autograd/autograd.h"
+#include "base/scope.h"
+#include "harness.h"
+#include <math.h>
+
+static hod_tensor *leaf(double value)
+{
+    return hod_requires_grad(hod_scalar(value), true);
+}
+
+static hod_tensor *leaf_of(hod_shape shape, const double *values)
+{
+    return hod_requires_grad(hod_from_doubles(values, shape), true);
+}
+
+static void near_all(hod_tensor *t, const double *want, int64_t n, double tol)
+{
+    double got[64];
+    CHECK(t && n <= 64);
+    EQ_INT(hod_read_doubles(t, got, n), 0);
+    for (int64_t i = 0; i < n; i++)
+        NEAR(got[i], want[i], tol);
+}
+
+TEST(backward_sums_consumers_and_calls)
+{
+    hod_tensor *w = leaf(3);
+    hod_tensor *y = hod_add(hod_mul(w, w), hod_mul_scalar(w, 5)); /* dy/dw = 2w + 5 */
+    EQ_INT(hod_backward(y), 0);
+    NEAR(hod_item(hod_grad(w)), 11, 0);
+    EQ_INT(hod_backward(hod_mul_scalar(w, 2)), 0);
+    NEAR(hod_item(hod_grad(w)), 13, 0);
+    hod_zero_grad(w);
+    CHECK(!hod_grad(w) && !hod_error());
+}
+
+TEST(backward_b31_unbroadcasts)
+{
+    hod_tensor *a = leaf_of(HOD_SHAPE(3, 1), (double[]){1, 2, 3});
+    hod_tensor *b = leaf_of(HOD_SHAPE(1, 2), (double[]){10, 20});
+    EQ_INT(hod_backward(hod_sum(hod_mul(a, b))), 0);
+    near_all(hod_grad(a), (double[]){30, 30, 30}, 3, 0);
+    near_all(hod_grad(b), (double[]){6, 6}, 2, 0);
+    EQ_INT(hod_tensor_ndim(hod_grad(a)), 2);
+    hod_tensor *s = leaf(1);
+    EQ_INT(hod_backward(hod_sum(hod_mul(s, hod_full(HOD_F32, HOD_SHAPE(2, 3), 1)))), 0);
+    NEAR(hod_item(hod_grad(s)), 6, 0);
+}
+
+TEST(backward_b37_absent_stays_absent)
+{
+    hod_tensor *used = leaf(1), *unused = leaf(1), *zero = leaf(1);
+    EQ_INT(hod_backward(hod_add(used, hod_mul_scalar(zero, 0))), 0);
+    CHECK(hod_grad(used) && !hod_grad(unused));
+    NEAR(hod_item(hod_grad(zero)), 0, 0);
+}
+
+TEST(backward_b38_sees_in_place_changes_through_aliases)
+{
+    hod_tensor *a = leaf_of(HOD_SHAPE(3), (double[]){1, 2, 3});
+    hod_tensor *s = hod_sigmoid(a), *y = hod_sum(s);
+    CHECK(hod__assign(hod_detach(s), hod_full(HOD_F64, HOD_SHAPE(3), 0)));
+    EQ_INT(hod_backward(y), -1);
+    CHECK(strstr(hod_error(), "backward of sigmoid"));
+    CHECK(strstr(hod_error(), "result (3) was changed in place: version 1, saved at version 0"));
+    CHECK(strstr(hod_error(), "test_backward.c"));
+    hod_error_take(NULL);
+    CHECK(!hod_grad(a));
+}
+
+TEST(backward_b39_retained_graphs_add_exactly)
+{
+    hod_tensor *w = leaf(5);
+    hod_tensor *z = hod_mul_scalar(hod_mul_scalar(w, 2), 3);
+    EQ_INT(hod_backward_with(z, HOD_ONES, .retain_graph = true), 0);
+    EQ_INT(hod_backward_with(z, HOD_ONES, .retain_graph = true), 0);
+    NEAR(hod_item(hod_grad(w)), 12, 0);
+}
+
+TEST(backward_b39_second_call_is_refused_for_every_operator)
+{
+    hod_tensor *w = leaf_of(HOD_SHAPE(2), (double[]){1, 2});
+    hod_tensor *saves_nothing = hod_sum(w), *saves = hod_sum(hod_exp(w));
+    EQ_INT(hod_backward(saves_nothing), 0);
+    ERROR_IS("backward: the graph was consumed at sum by an earlier backward; use .retain_graph in "
+             "that one to go through it again",
+             hod_backward(saves_nothing));
+    EQ_INT(hod_backward(saves), 0);
+    CHECK(hod_backward(saves) != 0);
+    hod_error_take(NULL);
+    near_all(hod_grad(w), (double[]){1 + exp(1), 1 + exp(2)}, 2, 1e-12);
+}
+
+/* A shared trunk that is gone is noticed before any leaf has received anything. */
+TEST(backward_refuses_before_it_changes_anything)
+{
+    hod_tensor *w = leaf(2), *v = leaf(3);
+    hod_tensor *trunk = hod_exp(w);
+    EQ_INT(hod_backward(trunk), 0);
+    double before = hod_item(hod_grad(w));
+    CHECK(hod_backward(hod_mul(trunk, v)) != 0);
+    hod_error_take(NULL);
+    CHECK(!hod_grad(v));
+    NEAR(hod_item(hod_grad(w)), before, 0);
+}
+
+TEST(backward_b39_running_loss_keeps_nothing)
+{
+    int64_t at_ten = 0;
+    hod_tensor *w = leaf_of(HOD_SHAPE(64), (double[64]){1});
+    double running = 0;
+    for (int i = 0; i < 1000; i++) {
+        HOD_SCOPE(s);
+        hod_tensor *loss = hod_sum(hod_exp(hod_mul(w, w)));
+        running += hod_item(loss);
+        EQ_INT(hod_backward(loss), 0);
+        if (i == 10)
+            at_ten = hod_memory().allocated;
+        if (i == 999) /* the same place of the loop */
+            EQ_INT(hod_memory().allocated, at_ten);
+    }
+    CHECK(running > 0);
+}
+
+TEST(backward_wants_a_single_value_or_a_gradient)
+{
+    hod_tensor *w = leaf_of(HOD_SHAPE(2), (double[]){1, 2});
+    hod_tensor *y = hod_mul(w, w);
+    ERROR_IS("backward: (2) is not a single value; give the gradient of its elements",
+             hod_backward(y));
+    ERROR_IS("backward: a gradient of (3) for a result of (2)",
+             hod_backward_with(y, hod_zeros(HOD_F64, HOD_SHAPE(3))));
+    EQ_INT(hod_backward_with(y, hod_from_doubles((double[]){10, 100}, HOD_SHAPE(2))), 0);
+    near_all(hod_grad(w), (double[]){20, 400}, 2, 0);
+    ERROR_IS("backward: () does not depend on anything that requires a gradient",
+             hod_backward(hod_scalar(1)));
+    EQ_INT(hod_backward(NULL), -1);
+    CHECK(!hod_error());
+}
+
+TEST(backward_of_a_leaf_is_its_seed)
+{
+    hod_tensor *w = leaf(4);
+    EQ_INT(hod_backward(w), 0);
+    NEAR(hod_item(hod_grad(w)), 1, 0);
+}
+
+TEST(backward_detach_and_no_grad_cut)
+{
+    hod_tensor *w = leaf(2);
+    hod_tensor *y = hod_mul(hod_detach(hod_exp(w)), w);
+    EQ_INT(hod_backward(y), 0);
+    NEAR(hod_item(hod_grad(w)), exp(2), 1e-6); /* f32 */
+    {
+        HOD_NO_GRAD(off);
+        CHECK(!hod_grad_enabled());
+        CHECK(!hod_tensor_requires_grad(hod_mul(w, w)));
+    }
+    CHECK(hod_grad_enabled() && hod_tensor_requires_grad(hod_mul(w, w)));
+}
+
+TEST(backward_leaf_rules)
+{
+    hod_tensor *w = leaf(2), *y = hod_mul(w, w);
+    CHECK(hod_tensor_is_leaf(w) && !hod_tensor_is_leaf(y));
+    ERROR_IS("requires_grad: () is the result of mul; detach it instead",
+             hod_requires_grad(y, false));
+    ERROR_IS("requires_grad: a tensor of i64 has no gradient",
+             hod_requires_grad(hod_from_ints((int64_t[]){1}, HOD_SHAPE(1)), true));
+    ERROR_IS("assign: () is a leaf that requires a gradient; change it in a scope without gradients",
+             hod__assign(w, hod_scalar(1)));
+    hod_tensor *part = hod_slice(hod_mul_scalar(leaf_of(HOD_SHAPE(2), (double[]){1, 2}), 2), 0, 0, 1);
+    ERROR_IS("assign: (1) is a view (slice) of a tensor that requires a gradient, which would not "
+             "see the change",
+             hod__assign(part, hod_zeros(HOD_F64, HOD_SHAPE(1))));
+    NEAR(hod_item(w), 2, 0);
+}
+
+TEST(backward_assign_sends_the_gradient_to_its_source)
+{
+    hod_tensor *w = leaf(3), *v = leaf(4);
+    hod_tensor *t = hod_mul_scalar(w, 1);
+    CHECK(hod__assign(t, hod_mul(v, v)));
+    EQ_INT(hod_backward(hod_mul_scalar(t, 10)), 0);
+    NEAR(hod_item(hod_grad(v)), 80, 0);
+    CHECK(!hod_grad(w));
+}
+
+TEST(backward_retain_grad_keeps_the_gradient_of_results)
+{
+    hod_tensor *w = leaf(3), *h = hod_mul(w, w);
+    EQ_INT(hod_retain_grad(h), 0);
+    EQ_INT(hod_backward(hod_mul_scalar(h, 7)), 0);
+    NEAR(hod_item(hod_grad(h)), 7, 0);
+    NEAR(hod_item(hod_grad(w)), 42, 0);
+}
+
+TEST(backward_second_order)
+{
+    hod_tensor *x = leaf(2), *g[1];
+    hod_tensor *y = hod_mul(x, hod_mul(x, x));
+    EQ_INT(hod_grad_of(y, 1, &x, g, HOD_ONES, .create_graph = true), 0);
+    NEAR(hod_item(g[0]), 12, 1e-5); /* 3x², f32 */
+    CHECK(!hod_grad(x));
+    EQ_INT(hod_backward(g[0]), 0);
+    NEAR(hod_item(hod_grad(x)), 12, 1e-5); /* 6x */
+}
+
+/* With create_graph the gradient in the leaf is a result that can be differentiated again. */
+TEST(backward_create_graph_into_leaves)
+{
+    hod_tensor *x = leaf(3);
+    EQ_INT(hod_backward_with(hod_exp(hod_mul_scalar(x, 2)), HOD_ONES, .create_graph = true), 0);
+    hod_tensor *g = hod_tensor_retain(hod_grad(x));
+    NEAR(hod_item(g), 2 * exp(6), 1e-3); /* f32 at 800 */
+    hod_zero_grad(x);
+    EQ_INT(hod_backward(g), 0);
+    NEAR(hod_item(hod_grad(x)), 4 * exp(6), 1e-3);
+    hod_tensor_release(g);
+}
+
+TEST(backward_grad_of_chosen_inputs)
+{
+    hod_tensor *a = leaf(2), *b = leaf(3), *c = leaf(4), *g[3];
+    hod_tensor *h = hod_mul(a, b), *y = hod_mul(h, h);
+    EQ_INT(hod_grad_of(y, 2, ((hod_tensor *[]){h, a}), g, HOD_ONES, .retain_graph = true), 0);
+    NEAR(hod_item(g[0]), 12, 0);
+    NEAR(hod_item(g[1]), 36, 0);
+    CHECK(!hod_grad(a) && !hod_grad(b));
+    ERROR_IS("grad_of: the output does not depend on input 1 (); use .allow_unused if that may be",
+             hod_grad_of(y, 2, ((hod_tensor *[]){a, c}), g, HOD_ONES, .retain_graph = true));
+    EQ_INT(hod_grad_of(y, 2, ((hod_tensor *[]){a, c}), g, HOD_ONES, .allow_unused = true), 0);
+    CHECK(g[0] && !g[1]);
+    ERROR_IS("grad_of: inputs 0 and 1 are the same tensor",
+             hod_grad_of(y, 2, ((hod_tensor *[]){a, a}), g, HOD_ONES));
+}
+
+static hod_tensor *twice(void *context, hod_tensor *g)
+{
+    ++*(int *)context;
+    return hod_mul_scalar(g, 2);
+}
+
+TEST(backward_hooks_see_the_whole_gradient_once)
+{
+    hod_tensor *w = leaf(3), *h = hod_mul_scalar(w, 1);
+    int leaf_calls = 0, result_calls = 0;
+    EQ_INT(hod_add_grad_hook(w, twice, &leaf_calls), 0);
+    EQ_INT(hod_add_grad_hook(h, twice, &result_calls), 0);
+    EQ_INT(hod_backward(hod_add(hod_mul(h, h), hod_mul_scalar(w, 5))), 0);
+    EQ_INT(leaf_calls, 1);
+    EQ_INT(result_calls, 1);
+    NEAR(hod_item(hod_grad(w)), 2 * (2 * 6 + 5), 0);
+}
+
+TEST(backward_anomaly_names_the_forward_call)
+{
+    hod_tensor *x = leaf(0);
+    CHECK(!hod_detect_anomaly(true));
+    hod_tensor *y = hod_mul_scalar(hod_sqrt(x), 0);
+    EQ_INT(hod_backward(y), -1);
+    CHECK(strstr(hod_error(), "backward of sqrt at "));
+    CHECK(strstr(hod_error(), "test_backward.c:"));
+    CHECK(strstr(hod_error(), "NaN at element 0"));
+    hod_error_take(NULL);
+    CHECK(hod_detect_anomaly(false));
+}
+
+TEST(backward_graph_can_be_walked)
+{
+    hod_tensor *w = leaf(3), *y = hod_exp(hod_mul(w, w));
+    const hod_node *n = hod_grad_fn(y);
+    EQ_STR(hod_node_name(n), "exp");
+    EQ_INT(hod_node_inputs(n), 1);
+    EQ_STR(hod_node_name(hod_node_next(n, 0)), "mul");
+    CHECK(hod_node_leaf(hod_node_next(n, 0), 1) == w);
+    char text[512] = "";
+    FILE *f = fmemopen(text, sizeof text, "w");
+    EQ_INT(hod_print_graph(y, f), 0);
+    fclose(f);
+    CHECK(strstr(text, "%0 = mul(leaf (), leaf ()) -> f32 ()"));
+    CHECK(strstr(text, "%1 = exp(%0) -> f32 ()"));
+}
+
+/* A frozen weight keeps no activation: the derivative for x reads only w. */
+TEST(backward_frozen_parameters_save_nothing)
+{
+    hod_tensor *w = hod_zeros(HOD_F32, HOD_SHAPE(4));
+    hod_tensor *x = hod_mul_scalar(leaf(1), 1);
+    int before = atomic_load(&x->storage->refs);
+    hod_tensor *y = hod_mul(x, w);
+    EQ_INT(atomic_load(&x->storage->refs), before);
+    EQ_INT(hod_backward(hod_sum(y)), 0);
+    CHECK(!hod_grad(w));
+}
+
+TEST(backward_deep_graphs_do_not_recurse)
+{
+    hod_tensor *w = leaf(1), *y = w;
+    for (int i = 0; i < 200000; i++) {
+        HOD_SCOPE(s);
+        hod_tensor *next = hod_add_scalar(y, 0);
+        hod_tensor_retain(next);
+        if (y != w)
+            hod_tensor_release(y);
+        y = next;
+    }
+    EQ_INT(hod_backward_with(y, HOD_ONES, .retain_graph = true), 0);
+    NEAR(hod_item(hod_grad(w)), 1, 0);
+    hod_tensor_release(y); /* 200000 nodes die in one call */
+}
+
+TEST(backward_leaves_nothing_behind)
+{
+    int64_t bytes = hod_memory().allocated, objects = hod__scope_live();
+    {
+        HOD_SCOPE(s);
+        hod_tensor *w = leaf_of(HOD_SHAPE(3), (double[]){1, 2, 3}), *g[1];
+        hod_tensor *y = hod_sum(hod_tanh(hod_mul(hod_exp(w), w)));
+        EQ_INT(hod_grad_of(y, 1, &w, g, HOD_ONES, .create_graph = true), 0);
+        EQ_INT(hod_backward_with(hod_sum(hod_mul(g[0], g[0])), HOD_ONES, .retain_graph = true), 0);
+        EQ_INT(hod_backward_with(y, HOD_ONES, .create_graph = true), 0);
+        hod_zero_grad(w);
+    }
+    EQ_INT(hod_memory().allocated, bytes);
+    EQ_INT(hod__scope_live(), objects);
+}
+
+/* ---- recomputation ---- */
+
+static hod_tensor *block(void *context, hod_tensor *const *in, int n)
+{
+    (void)n;
+    return hod_dropout(hod_exp(hod_mul(in[0], *(hod_tensor **)context)), 0.5);
+}
+
+TEST(backward_checkpoint_is_the_same_and_keeps_less)
+{
+    EQ_INT(hod_random_begin(7, 0, NULL), 0);
+    double values[256], direct[256], again[256];
+    for (int i = 0; i < 256; i++)
+        values[i] = 0.01 * i;
+    hod_tensor *x = leaf_of(HOD_SHAPE(256), values), *w = leaf(0.5);
+    hod_tensor *y = block(&w, &x, 1);
+    EQ_INT(hod_backward(hod_sum(y)), 0);
+    EQ_INT(hod_read_doubles(hod_grad(x), direct, 256), 0);
+    double dw = hod_item(hod_grad(w));
+    hod_zero_grad(x);
+    hod_zero_grad(w);
+
+    EQ_INT(hod_random_begin(7, 0, NULL), 0);
+    hod_tensor *c = hod_checkpoint(block, &w, 1, &x);
+    int64_t stream = hod__random()->stream;
+    EQ_INT(hod_backward(hod_sum(c)), 0);
+    EQ_INT(hod__random()->stream, stream);
+    EQ_INT(hod_read_doubles(hod_grad(x), again, 256), 0);
+    CHECK(memcmp(direct, again, sizeof direct) == 0);
+    CHECK(hod_item(hod_grad(w)) == dw);
+}
+
+/* B15: the gradient is that of the mask which made the result. */
+static hod_tensor *only_dropout(void *context, hod_tensor *const *in, int n)
+{
+    (void)context;
+    (void)n;
+    return hod_dropout(in[0], 0.5);
+}
+
+TEST(backward_b15_recomputed_dropout_has_the_same_mask)
+{
+    EQ_INT(hod_random_begin(3, 5, NULL), 0);
+    hod_tensor *x = hod_requires_grad(hod_full(HOD_F32, HOD_SHAPE(4096), 1), true);
+    hod_tensor *y = hod_checkpoint(only_dropout, NULL, 1, &x);
+    EQ_INT(hod_backward(hod_sum(y)), 0);
+    float *a = malloc(4096 * sizeof *a), *b = malloc(4096 * sizeof *b);
+    EQ_INT(hod_read_floats(y, a, 4096), 0);
+    EQ_INT(hod_read_floats(hod_grad(x), b, 4096), 0);
+    int zeros = 0;
+    for (int i = 0; i < 4096; i++) {
+        CHECK(a[i] == b[i]);
+        zeros += a[i] == 0;
+    }
+    CHECK(zeros > 1848 && zeros < 2248); /* 2048 ± 6 standard deviations of 32 */
+    free(a);
+    free(b);
+}

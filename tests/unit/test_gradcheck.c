@@ -1,0 +1,246 @@
+/* gradcheck and gradgradcheck: that they notice a wrong derivative, and that every differentiable
+ * row of the operator table passes both. A row without a case here fails the test, so no operator
+ * comes into the table unproven. */
+#include "autograd/autograd.h"
+#include "harness.h"
+#include <hod/functional.h>
+#include <math.h>
+
+/* One call of an operator: shapes of the inputs, attributes, which input is what. */
+typedef struct op_case {
+    hod_op op;
+    int n;
+    hod_shape shape[3];
+    hod_attrs attrs;
+    int flag_input;  /* 1 + input that is bool; 0: none */
+    int index_input; /* 1 + input that is an index below 3; 0: none */
+} op_case;
+
+static double draw(uint64_t k, double low, double high)
+{
+    uint64_t h = hod__hash(&k, sizeof k, 17);
+    return low + (high - low) * (double)(h >> 11) * 0x1p-53;
+}
+
+static hod_tensor *input_of(const op_case *c, int i)
+{
+    const hod_op_info *info = &hod__op_info[c->op];
+    double v[512];
+    int64_t ints[512], n = hod__numel(c->shape[i].n, c->shape[i].d);
+    CHECK(n >= 0 && n <= 512);
+    for (int64_t k = 0; k < n; k++) {
+        v[k] = draw((uint64_t)(1000 * i + k), info->low, info->high);
+        ints[k] = (k * 7 + 1) % 3;
+    }
+    if (c->index_input == i + 1)
+        return hod_from_ints(ints, c->shape[i]);
+    hod_tensor *t = hod_from_doubles(v, c->shape[i]);
+    return c->flag_input == i + 1 ? hod_gt_scalar(t, 0) : t;
+}
+
+static hod_tensor *call(void *context, hod_tensor *const *in, int n)
+{
+    const op_case *c = context;
+    if (hod__op_info[c->op].class != HOD_EFFECT)
+        return hod__op(c->op, &c->attrs, n, in);
+    hod_tensor *dst = hod_mul_scalar(in[0], 2); /* a result, because leaves may not be written */
+    return hod__assign(dst, in[1]);
+}
+
+static void check(const op_case *c)
+{
+    HOD_SCOPE(s);
+    const char *name = hod__op_info[c->op].name;
+    hod_tensor *in[3];
+    for (int i = 0; i < c->n; i++)
+        in[i] = input_of(c, i);
+    hod_gradcheck_report r;
+    /* 1e-6: central differences in f64 with a step of 1e-6 are good to about 1e-9 here */
+    if (hod_gradcheck(call, c->n, in, &r, (void *)c, .rtol = 1e-6, .atol = 1e-7) != 0)
+        FAIL("%s: %s", name, hod_error());
+    if (!r.passed)
+        FAIL("%s: d/d input %d, element %lld: %.9g, by differences %.9g", name, r.input,
+             (long long)r.element, r.analytic, r.numeric);
+    CHECK(r.compared > 0);
+    if (hod_gradgradcheck(call, c->n, in, &r, (void *)c, .rtol = 1e-6, .atol = 1e-7) != 0)
+        FAIL("%s, second order: %s", name, hod_error());
+    if (!r.passed)
+        FAIL("%s, second order: input %d, element %lld: %.9g, by differences %.9g", name, r.input,
+             (long long)r.element, r.analytic, r.numeric);
+}
+
+#define S(...) HOD_SHAPE(__VA_ARGS__)
+
+/* The rows that are neither elementwise nor reductions. */
+static int64_t special(op_case *c, hod_op op)
+{
+    const op_case cases[] = {
+        {.op = HOD_OP_cast, .n = 1, .shape = {S(2, 3)}, .attrs.cast.dtype = HOD_F64},
+        {.op = HOD_OP_reshape, .n = 1, .shape = {S(2, 6)}, .attrs.shape.shape = S(3, 4)},
+        {.op = HOD_OP_permute, .n = 1, .shape = {S(2, 3, 4)}, .attrs.permute.order = S(2, 0, 1)},
+        {.op = HOD_OP_expand, .n = 1, .shape = {S(3, 1)}, .attrs.shape.shape = S(2, 3, 4)},
+        {.op = HOD_OP_slice, .n = 1, .shape = {S(3, 7)},
+         .attrs.slice = {.dim = 1, .start = 1, .stop = 6, .step = 2}},
+        {.op = HOD_OP_unslice, .n = 1, .shape = {S(3, 3)},
+         .attrs.unslice = {.dim = 1, .start = 1, .step = 2, .size = 7}},
+        {.op = HOD_OP_matmul, .n = 2, .shape = {S(2, 3), S(3, 4)}},
+        {.op = HOD_OP_matmul, .n = 2, .shape = {S(3, 2), S(4, 3)}, .attrs.matmul = {true, true}},
+        {.op = HOD_OP_matmul, .n = 2, .shape = {S(3, 2), S(3, 4)}, .attrs.matmul = {true, false}},
+        {.op = HOD_OP_matmul, .n = 2, .shape = {S(2, 1, 2, 3), S(3, 3, 2)}},
+        {.op = HOD_OP_concat, .n = 3, .shape = {S(2, 1), S(2, 3), S(2, 2)}, .attrs.dim.dim = 1},
+        {.op = HOD_OP_gather, .n = 2, .shape = {S(2, 3), S(2, 4)}, .attrs.dim.dim = 1,
+         .index_input = 2},
+        {.op = HOD_OP_scatter_add, .n = 2, .shape = {S(2, 4), S(2, 4)},
+         .attrs.scatter = {.dim = 1, .shape = S(2, 3)}, .index_input = 2},
+        {.op = HOD_OP_embedding, .n = 2, .shape = {S(3, 2), S(2, 4)}, .index_input = 2},
+        {.op = HOD_OP_embedding_back, .n = 2, .shape = {S(2, 4, 2), S(2, 4)},
+         .attrs.shape.shape = S(3, 2), .index_input = 2},
+        {.op = HOD_OP_contiguous, .n = 1, .shape = {S(2, 3)}},
+        {.op = HOD_OP_assign, .n = 2, .shape = {S(2, 3), S(2, 3)}},
+    };
+    int64_t n = 0;
+    for (int i = 0; i < HOD_COUNT(cases); i++)
+        if (cases[i].op == op)
+            c[n++] = cases[i];
+    return n;
+}
+
+/* x (2,2,5,6), w (4,1,3,2) in two groups, uneven padding, stride and dilation: y (2,4,3,3) */
+static int64_t convolution(op_case *c, hod_op op)
+{
+    hod_attrs a = {.conv = {.stride = {2, 2}, .padding = {1, 0, 2, 1}, .dilation = {1, 2},
+                            .groups = 2}};
+    hod_shape x = S(2, 2, 5, 6), w = S(4, 1, 3, 2), y = S(2, 4, 3, 3);
+    c[0] = (op_case){.op = op, .n = 2, .attrs = a};
+    c[0].shape[0] = op == HOD_OP_conv2d_input ? y : x;
+    c[0].shape[1] = op == HOD_OP_conv2d_weight ? y : w;
+    c[0].attrs.conv.shape = op == HOD_OP_conv2d_input    ? x
+                            : op == HOD_OP_conv2d_weight ? w
+                                                         : (hod_shape){0};
+    return op == HOD_OP_conv2d || op == HOD_OP_conv2d_input || op == HOD_OP_conv2d_weight;
+}
+
+/* x (2,2,5,6), windows 3x2, stride 2, padding 1 above and left: y (2,2,2,3) */
+static int64_t pooling(op_case *c, hod_op op)
+{
+    hod_attrs a = {.pool = {.kernel = {3, 2}, .stride = {2, 2}, .padding = {1, 1, 0, 0},
+                            .dilation = {1, 1}, .count_include_pad = true}};
+    hod_shape x = S(2, 2, 5, 6), y = S(2, 2, 2, 3);
+    c[0] = (op_case){.op = op, .n = 1, .attrs = a, .shape = {x}};
+    if (op == HOD_OP_max_pool2d || op == HOD_OP_avg_pool2d)
+        return 1;
+    if (op == HOD_OP_avg_pool2d_back) {
+        c[0].shape[0] = y;
+        c[0].attrs.pool.shape = x;
+        return 1;
+    }
+    if (op != HOD_OP_max_pool2d_back && op != HOD_OP_max_pool2d_pick)
+        return 0;
+    c[0].n = 2;
+    c[0].shape[0] = op == HOD_OP_max_pool2d_back ? y : x;
+    c[0].shape[1] = x;
+    return 1;
+}
+
+/* Elementwise rows broadcast; reductions fold the middle of three dimensions, kept and not. */
+static int64_t cases_of(op_case *c, hod_op op)
+{
+    const hod_op_info *info = &hod__op_info[op];
+    if (info->class == HOD_POINTWISE && op != HOD_OP_cast) {
+        c[0] = (op_case){.op = op, .n = info->arity, .shape = {S(2, 3), S(3), S(2, 1)}};
+        c[0].flag_input = op == HOD_OP_where;
+        return 1;
+    }
+    if (info->class == HOD_REDUCE) {
+        for (int k = 0; k < 2; k++) {
+            c[k] = (op_case){.op = op, .n = 1, .shape = {S(2, 3, 2)}};
+            c[k].attrs.reduce.dims = k ? 5 : 2;
+            c[k].attrs.reduce.keepdim = k;
+        }
+        return 2;
+    }
+    int64_t n = special(c, op);
+    n = n ? n : convolution(c, op);
+    return n ? n : pooling(c, op);
+}
+
+TEST(gradcheck_every_differentiable_operator_twice)
+{
+    int proven = 0;
+    for (hod_op op = 0; op < HOD_OPS; op++) {
+        if (hod__op_info[op].flags & HOD_OPF_NODIFF) {
+            CHECK(hod__op_info[op].nodiff && *hod__op_info[op].nodiff);
+            continue;
+        }
+        op_case c[8];
+        int64_t n = cases_of(c, op);
+        if (n == 0)
+            FAIL("%s: differentiable, but nothing here checks it", hod__op_info[op].name);
+        for (int64_t k = 0; k < n; k++)
+            check(&c[k]);
+        proven++;
+    }
+    CHECK(proven > 40);
+}
+
+/* ---- that it can fail ---- */
+
+static hod_tensor *half_detached(void *context, hod_tensor *const *in, int n)
+{
+    (void)context;
+    (void)n;
+    return hod_mul(in[0], hod_detach(in[0])); /* values of x², derivative x */
+}
+
+TEST(gradcheck_notices_a_wrong_derivative)
+{
+    hod_tensor *x = hod_from_doubles((double[]){1, 2, 3}, HOD_SHAPE(3));
+    hod_gradcheck_report r;
+    EQ_INT(hod_gradcheck(half_detached, 1, &x, &r, NULL), 0);
+    CHECK(!r.passed);
+    NEAR(r.analytic / r.numeric, 0.5, 1e-6);
+    EQ_INT(r.compared, 3);
+}
+
+static hod_tensor *right_first_wrong_second(void *context, hod_tensor *const *in, int n)
+{
+    (void)context;
+    (void)n;
+    /* The value and first derivative of x², whose second is lost: x₀² + 2 x₀ (x - x₀), x₀ = x. */
+    hod_tensor *x = in[0], *x0 = hod_detach(x);
+    return hod_add(hod_mul(x0, x0), hod_mul(hod_mul_scalar(x0, 2), hod_sub(x, x0)));
+}
+
+TEST(gradgradcheck_notices_a_missing_term)
+{
+    hod_tensor *x = hod_from_doubles((double[]){1, 2, 3}, HOD_SHAPE(3));
+    hod_gradcheck_report r;
+    EQ_INT(hod_gradgradcheck(right_first_wrong_second, 1, &x, &r, NULL), 0);
+    CHECK(!r.passed);
+}
+
+static hod_tensor *compositions(void *context, hod_tensor *const *in, int n)
+{
+    (void)context;
+    (void)n;
+    hod_tensor *x = in[0], *w = in[1], *b = in[2]; /* (2,4,3), (4), (4) */
+    hod_tensor *y = hod_group_norm(x, 2, w, b, 1e-5);
+    y = hod_add(y, hod_batch_norm(x, hod_mean_dims(x, 0, 2),
+                                  hod_var_over(x, HOD_SHAPE(0, 2), false, 0), w, b, 1e-5));
+    y = hod_add(y, hod_softmax(x, 1));
+    return hod_add(y, hod_unsqueeze(hod_logsumexp(x, 2, false), 2));
+}
+
+TEST(gradcheck_compositions)
+{
+    double v[24];
+    for (int i = 0; i < 24; i++)
+        v[i] = draw((uint64_t)i, -2, 2);
+    hod_tensor *in[] = {hod_from_doubles(v, HOD_SHAPE(2, 4, 3)), hod_from_doubles(v, HOD_SHAPE(4)),
+                        hod_from_doubles(v + 4, HOD_SHAPE(4))};
+    hod_gradcheck_report r;
+    EQ_INT(hod_gradcheck(compositions, 3, in, &r, NULL, .rtol = 1e-6, .atol = 1e-7), 0);
+    CHECK(r.passed);
+    EQ_INT(hod_gradgradcheck(compositions, 3, in, &r, NULL, .rtol = 1e-5, .atol = 1e-6), 0);
+    CHECK(r.passed);
+}
