@@ -87,6 +87,28 @@ TEST(memory_limit_is_kept)
     CHECK(hod__memory_alloc(HOD_MIB(12)));
 }
 
+TEST(memory_limit_trades_cached_segments)
+{
+    EQ_INT(hod_memory_limit(HOD_MIB(8)), 0);
+    hod__memory_release(hod__memory_alloc(HOD_MIB(5)));
+    EQ_INT(hod_memory().reserved, HOD_MIB(6));
+    CHECK(hod__memory_alloc(HOD_MIB(7))); /* only once the cached 6 MiB have gone back */
+    EQ_INT(hod_memory().reserved, HOD_MIB(8));
+    CHECK(hod__memory_check());
+}
+
+TEST(memory_takes_the_best_fit)
+{
+    /* two holes of the same bin (704 and 640 bytes), the larger one first by address and in age */
+    void *large = hod__memory_alloc(704), *wall = hod__memory_alloc(64);
+    void *close = hod__memory_alloc(640), *end = hod__memory_alloc(64);
+    CHECK(wall && end);
+    hod__memory_release(close);
+    hod__memory_release(large);
+    CHECK(hod__memory_alloc(640) == close);
+    CHECK(hod__memory_alloc(640) == large);
+}
+
 TEST(memory_small_request_under_a_full_limit)
 {
     EQ_INT(hod_memory_limit(HOD_MIB(4)), 0);
