@@ -52,10 +52,11 @@ static bool add_value(const hod_lowering *l, hod_space *s, hod_ref r)
     }
 }
 
-/* The first input that node r reads element by element: effects do not read their target. */
+/* The first input that node r reads element by element: effects write their target, and a draw's
+ * key is the same for all of them. */
 static int first_read(const hod_graph *g, hod_ref r)
 {
-    return hod__node_info(g, r)->class == HOD_EFFECT ? 1 : 0;
+    return hod__is_effect(g, r) || hod__node(g, r)->op == HOD_OP_uniform ? 1 : 0;
 }
 
 /* ---- splitting ---- */
@@ -170,6 +171,12 @@ static enum flow flow_permute(const hod_node *yn, hod_space_value *y, hod_space_
     return f;
 }
 
+/* Row n of a draw belongs to sample n. */
+static enum flow flow_uniform(hod_space_value *y, const hod_node *xn, hod_space_value *x)
+{
+    return xn->ndim == 1 && xn->shape[0] != 1 ? agree(&x->dim[0], &y->dim[0]) : SAME;
+}
+
 static bool all_known(const hod_node *n, const hod_space_value *v)
 {
     for (int d = 0; d < n->ndim; d++)
@@ -236,6 +243,8 @@ static enum flow flow_into(const hod_lowering *l, hod_space *s, hod_space_value 
         const hod_node *xn = node_of(l, x);
         if (hod__op_info[yn->op].class == HOD_REDUCE)
             f = worse(f, flow_reduce(yn, y, xn, x));
+        else if (yn->op == HOD_OP_uniform)
+            f = worse(f, flow_uniform(y, xn, x));
         else if (yn->op == HOD_OP_permute)
             f = worse(f, flow_permute(yn, y, x));
         else if (yn->op == HOD_OP_reshape)

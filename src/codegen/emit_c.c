@@ -115,6 +115,19 @@ static char *loaded(const emitter *e, int i)
 
 /* ---- expressions ---- */
 
+/* The number of the current element along what value i counts. */
+static void count(hod_text *t, const emitter *e, int i)
+{
+    const hod_value *v = &e->p->value[i];
+    hod__text(t, "(0");
+    for (int a = 0; a < e->p->n_axes; a++)
+        if (v->stride[a])
+            hod__text(t, e->p->strips && a == e->p->n_axes - 1 ? " + (strip + x%d) * c%d_%d"
+                                                               : " + x%d * c%d_%d",
+                      a, v->ref, a);
+    hod__text(t, ")");
+}
+
 /* The text of value i where it is used. Points of a kept vector axis are arrays over the lanes. */
 static char *use(const emitter *e, int i)
 {
@@ -126,13 +139,8 @@ static char *use(const emitter *e, int i)
         return lanes ? loaded(e, i) : hod__format("v%d", v->ref);
     case HOD_VALUE_COUNTER: {
         hod_text t = {0};
-        hod__text(&t, "(%s)(0", types[node_of(e, i)->dtype].computed);
-        for (int a = 0; a < e->p->n_axes; a++)
-            if (v->stride[a])
-                hod__text(&t, e->p->strips && a == lane ? " + (strip + x%d) * c%d_%d"
-                                                        : " + x%d * c%d_%d",
-                          a, v->ref, a);
-        hod__text(&t, ")");
+        hod__text(&t, "(%s)", types[node_of(e, i)->dtype].computed);
+        count(&t, e, i);
         return hod__text_take(&t);
     }
     default:
@@ -187,11 +195,15 @@ static char *expression(const emitter *e, int i)
     hod_text t = {0};
     char *in[4] = {0};
     for (int k = 0; k < n->n_in && k < 4; k++)
-        if (!hod__is_target(g, v->ref, k))
+        if (!hod__is_target(g, v->ref, k) && !(v->key >= 0 && k == 0))
             in[k] = use(e, hod__value_of(e->p, hod__node_in(g, v->ref)[k]));
     hod_dtype from = hod__node(g, hod__node_in(g, v->ref)[n->op == HOD_OP_where])->dtype;
     if (n->op == HOD_OP_cast) {
         cast_text(&t, from, n->dtype, in[0]);
+    } else if (n->op == HOD_OP_uniform) {
+        hod__text(&t, "r_uniform(key%d, stream%d, (u64)%s, (u64)", v->ref, v->ref, in[1]);
+        count(&t, e, i);
+        hod__text(&t, ")");
     } else if (n->op == HOD_OP_contiguous) {
         hod__text(&t, "%s", in[0]);
     } else if (n->op == HOD_OP_assign) {
@@ -238,7 +250,7 @@ static void need(emitter *e, int i)
     if (i >= p->cluster->n)
         return;
     for (int k = 0; k < node_of(e, i)->n_in; k++)
-        if (!hod__is_target(p->l->g, v->ref, k)) {
+        if (!hod__is_target(p->l->g, v->ref, k) && !(v->key >= 0 && k == 0)) {
             int x = hod__value_of(p, hod__node_in(p->l->g, v->ref)[k]);
             if (p->value[x].full)
                 need(e, x);
@@ -456,9 +468,12 @@ static void emit_names(emitter *e)
         const char *type = types[node_of(e, i)->dtype].computed;
         if (v->kind == HOD_VALUE_NUMBER)
             line(e, "const %s v%d = (%s)d_float((u64)arg[%d]);", type, v->ref, type, v->arg);
+        else if (v->key >= 0)
+            line(e, "const u64 key%d = r_uniform_key((u64)b%d[0], (u64)b%d[1]), stream%d = (u64)arg[%d];",
+                 v->ref, v->key, v->key, v->ref, v->arg);
         else if (v->arg >= 0)
             line(e, "const i64 add%d = arg[%d];", v->ref, v->arg);
-        for (int a = 0; a < p->n_axes && v->kind == HOD_VALUE_COUNTER; a++)
+        for (int a = 0; a < p->n_axes && v->counts; a++)
             if (v->stride[a])
                 line(e, "const i64 c%d_%d = arg[%d];", v->ref, a, add_arg(e, v->stride[a]));
     }

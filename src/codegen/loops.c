@@ -49,17 +49,43 @@ static hod_value_kind kind_of(const hod_loops *p, int i)
     return HOD_VALUE_LOAD;
 }
 
+/* Row-major numbering of dimensions [from, to) of value i, as strides of atoms. */
+static void count_dims(hod_loops *p, int i, int from, int to)
+{
+    int64_t unit = 1;
+    p->value[i].counts = true;
+    for (int d = to; d-- > from;) {
+        const hod_dim_atoms *list = &p->space->value[i].dim[d];
+        for (int a = list->n; a-- > 0; unit *= p->space->extent[list->atom[a]])
+            p->value[i].stride[list->atom[a]] = unit;
+    }
+}
+
+/* The key is two numbers that every element reads; the sample's own elements are counted from 0. */
+static void find_draw(hod_loops *p, hod_fused_kernel *k, int i)
+{
+    const hod_graph *g = p->l->g;
+    hod_value *v = &p->value[i];
+    const hod_ref *in = hod__node_in(g, v->ref);
+    bool samples = hod__node_numel(g, in[1]) != 1;
+    memset(p->stride[k->n_operands], 0, sizeof p->stride[0]);
+    v->key = add_operand(k, in[0], p->l->site[in[0]].offset, false);
+    v->arg = add_arg(k, hod__node(g, v->ref)->attrs.uniform.stream);
+    count_dims(p, i, samples, hod__node(g, v->ref)->ndim);
+}
+
 /* Strides per atom of each operand, and of each counter, before atoms become axes. */
 static int find_values(hod_loops *p, hod_fused_kernel *k)
 {
     hod_space *s = p->space;
     for (int i = 0; i < s->n; i++) {
         hod_value *v = &p->value[i];
-        *v = (hod_value){.ref = s->value[i].ref, .operand = -1, .alias = -1, .arg = -1};
+        *v = (hod_value){.ref = s->value[i].ref, .operand = -1, .alias = -1, .arg = -1,
+                         .key = -1};
         v->kind = kind_of(p, i);
         const hod_node *node = node_of(p, i);
         bool stored = i < p->cluster->n && p->l->site[v->ref].stored;
-        if (k->n_operands == HOD_KERNEL_BUFFERS || k->n_args > HOD_KERNEL_ARGS / 2)
+        if (k->n_operands + 1 >= HOD_KERNEL_BUFFERS || k->n_args > HOD_KERNEL_ARGS / 2)
             return HOD_FAIL_RC(COMPILE, "kernel: more than %d operands", HOD_KERNEL_BUFFERS);
         if (v->kind == HOD_VALUE_LOAD || stored) {
             int64_t offset = hod__space_strides(p->l, s, &s->value[i], p->stride[k->n_operands]);
@@ -67,11 +93,10 @@ static int find_values(hod_loops *p, hod_fused_kernel *k)
         } else if (v->kind == HOD_VALUE_NUMBER) {
             v->arg = add_number(k, node->attrs.full.value);
         } else if (v->kind == HOD_VALUE_COUNTER) {
-            int64_t unit = 1;
-            const hod_dim_atoms *list = &s->value[i].dim[node->attrs.iota.dim];
-            for (int a = list->n; a-- > 0; unit *= s->extent[list->atom[a]])
-                v->stride[list->atom[a]] = unit;
+            count_dims(p, i, (int)node->attrs.iota.dim, (int)node->attrs.iota.dim + 1);
         }
+        if (node->op == HOD_OP_uniform)
+            find_draw(p, k, i);
         if (node->op == HOD_OP_accumulate) {
             v->arg = add_arg(k, 0);
             k->beta[k->n_beta].arg = v->arg;
@@ -106,7 +131,7 @@ static void find_sweeps(hod_loops *p)
         v->full = v->kind != HOD_VALUE_FOLDED && (!s->reduced || s->value[i].atoms & s->reduced);
         v->sweep = v->full || v->kind == HOD_VALUE_FOLDED ? 0 : -1;
         for (int k = 0; k < input_count(p, i); k++) {
-            if (hod__is_target(p->l->g, v->ref, k))
+            if (hod__is_target(p->l->g, v->ref, k) || (v->key >= 0 && k == 0))
                 continue;
             const hod_value *x = &p->value[hod__value_of(p, hod__node_in(p->l->g, v->ref)[k])];
             bool inside = v->full || v->kind == HOD_VALUE_FOLDED;
@@ -166,7 +191,7 @@ static bool mergeable(const hod_loops *p, const hod_fused_kernel *k, int outer, 
         if (p->stride[q][outer] != p->stride[q][inner] * e)
             return false;
     for (int i = 0; i < p->space->n; i++)
-        if (p->value[i].kind == HOD_VALUE_COUNTER &&
+        if (p->value[i].counts &&
             p->value[i].stride[outer] != p->value[i].stride[inner] * e)
             return false;
     return true;

@@ -43,8 +43,10 @@ typedef struct hod_value {
     int sweep;     /* full: the sweep that computes it; point: the sweep after which it is known */
     int operand;   /* load: which; computed or folded: where it is stored, or -1 */
     int alias;     /* alias: index of the value */
-    int arg;       /* number: its argument; accumulate: the argument that says whether to add */
-    int64_t stride[HOD_ATOMS]; /* counter: per axis */
+    int arg;       /* number: its argument; accumulate: whether to add; uniform: the stream */
+    int key;       /* uniform: operand that holds the key, or -1 */
+    bool counts;   /* counter, uniform: `stride` gives the index or element number, per axis */
+    int64_t stride[HOD_ATOMS];
 } hod_value;
 
 typedef enum hod_nest {

@@ -30,7 +30,7 @@ bool hod__takes_blocked(const hod_graph *g, hod_ref r, int i)
     case HOD_OP_conv2d_weight:
         return true;
     default:
-        return false;
+        return hod__is_pool(g, r);
     }
 }
 
@@ -104,6 +104,13 @@ static bool can_fuse(const hod_graph *g, hod_ref r)
     const hod_node *n = hod__node(g, r);
     if (n->op == HOD_OP_argmax || n->op == HOD_OP_argmin)
         return false;
+    if (n->op == HOD_OP_uniform) { /* one sample a row, or one sample for all */
+        const hod_node *index = hod__node(g, hod__node_in(g, r)[1]);
+        hod_ref key = hod__node_in(g, r)[0];
+        bool dense = hod__is_input(g, key) && g->inputs[hod__node(g, key)->input].strides[0] == 1;
+        return dense && (index->ndim == 0 || index->shape[0] == 1 ||
+                         (n->ndim > 0 && index->shape[0] == n->shape[0]));
+    }
     hod_op_class c = hod__op_info[n->op].class;
     return c == HOD_POINTWISE || c == HOD_REDUCE || c == HOD_EFFECT || n->op == HOD_OP_contiguous;
 }
@@ -207,7 +214,8 @@ static void find_plain(hod_lowering *l)
         for (int i = 0; i < hod__node(g, u)->n_in; i++) {
             hod_ref x = hod__node_in(g, u)[i];
             hod_site *p = &l->site[l->site[x].producer];
-            bool any = l->site[u].fused ? l->site[x].root == l->site[x].producer
+            bool any = l->site[u].fused && !(hod__node(g, u)->op == HOD_OP_uniform && i == 0)
+                           ? l->site[x].root == l->site[x].producer
                                         : x == l->site[x].producer && hod__takes_blocked(g, u, i);
             p->plain |= !any;
         }
@@ -230,6 +238,10 @@ static void choose_layout(hod_lowering *l, hod_ref r)
         s->tinted = image && n->attrs.conv.groups == 1;
         break;
     default:
+        if (hod__is_pool(g, r)) {
+            s->tinted = l->site[hod__node_in(g, r)[n->n_in - 1]].layout == HOD_LAYOUT_BLOCKED;
+            break;
+        }
         if (!s->fused || hod__is_effect(g, r))
             return;
         for (int i = 0; i < n->n_in; i++) {

@@ -113,6 +113,10 @@ static bool needs_copy(const hod_lowering *l, hod_ref user, int i)
     case HOD_OP_conv2d:
     case HOD_OP_conv2d_input:
     case HOD_OP_conv2d_weight:
+    case HOD_OP_max_pool2d:
+    case HOD_OP_max_pool2d_back:
+    case HOD_OP_avg_pool2d:
+    case HOD_OP_avg_pool2d_back:
         return hod__is_view(g, x) || !row_major(hod__node(g, x), s);
     case HOD_OP_matmul:
         return !matmul_reads(hod__node(g, x), s);
@@ -181,9 +185,11 @@ static bool forward(const hod_graph *g, hod_ref r)
     return !(hod__node(g, r)->flags & HOD_NODE_BACKWARD);
 }
 
+/* A draw is arithmetic too, on its key and index: masks are never stored. */
 static bool is_pointwise(const hod_graph *g, hod_ref r)
 {
-    return !hod__is_input(g, r) && hod__node_info(g, r)->class == HOD_POINTWISE;
+    return !hod__is_input(g, r) && (hod__node_info(g, r)->class == HOD_POINTWISE ||
+                                    hod__node(g, r)->op == HOD_OP_uniform);
 }
 
 static void find_kept(sharing *s)
@@ -191,7 +197,7 @@ static void find_kept(sharing *s)
     const hod_graph *g = s->l->g;
     for (hod_ref r = 0; r < g->n; r++) {
         const hod_site *site = &s->l->site[r];
-        s->kept[r] = !is_pointwise(g, r) && !hod__is_view(g, r) && !site->inlined;
+        s->kept[r] = !(site->fused && is_pointwise(g, r)) && !hod__is_view(g, r) && !site->inlined;
         for (int32_t i = 0; i < site->n_users; i++)
             s->kept[r] |= !s->l->site[s->l->followers[site->followers + i]].fused;
     }

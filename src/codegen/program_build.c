@@ -285,9 +285,13 @@ static int print_kernel(hod_builder *b, hod_unit *u)
     if (!(u->kernel = hod__alloc(1, sizeof *u->kernel)))
         return -1;
     b->loops->space = b->space;
-    if (hod__loops_build(b->loops, &b->l, &b->l.clusters[u->cluster], u->kernel) ||
-        hod__emit_c(b->loops, u->kernel))
+    if (u->cluster < 0) {
+        if (hod__pool_print(&b->l, u->node, u->kernel))
+            return -1;
+    } else if (hod__loops_build(b->loops, &b->l, &b->l.clusters[u->cluster], u->kernel) ||
+               hod__emit_c(b->loops, u->kernel)) {
         return -1;
+    }
     u->source = find_source(b, u->kernel);
     return u->source < 0 ? -1 : 0;
 }
@@ -304,7 +308,8 @@ static int place_units(hod_builder *b)
         hod_unit *u = &b->units[b->order[i]];
         u->source = -1;
         u->position = -1;
-        if (u->cluster >= 0 && !(rc = print_kernel(b, u)) && may_move(b, u->kernel))
+        bool prints = u->cluster >= 0 || hod__is_pool(b->l.g, u->node);
+        if (prints && !(rc = print_kernel(b, u)) && may_move(b, u->kernel))
             for (int64_t c = u->ready; c < n_calls && u->position < 0; c++)
                 if (source_of[c] == u->source)
                     u->position = c;
@@ -345,7 +350,7 @@ static int make_calls(hod_builder *b)
         const hod_unit *u = &b->units[b->order[i]];
         hod_call *c = &p->call[u->position];
         c->node = u->key;
-        if (u->cluster < 0) {
+        if (!u->kernel) {
             p->stats.library_calls++;
             if (hod__library_call(b, c, u))
                 return -1;
