@@ -119,7 +119,8 @@ hod_tensor *hod__saved_open(hod_node *n, const hod_saved *s, hod_node *maker, bo
 /* -1 with an error when g holds a NaN or Inf. */
 int hod__anomaly_check(const hod_node *n, int input, hod_tensor *g);
 extern _Thread_local bool hod__anomaly;
-/* True once any hook was added: backward then does more than its graph tells. */
+/* True while any hook exists: backward then does more than its graph tells. */
 bool hod__hooks_exist(void);
+void hod__hooks_free(hod_hooks *hooks);
 
 #endif

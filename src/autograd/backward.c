@@ -18,9 +18,20 @@
 
 static atomic_uint_fast64_t last_visit;
 
+/* What a leaf was waiting for in a run around this one (a checkpoint's backward runs inside). */
+typedef struct outer_leaf {
+    struct hod_grad_meta *m;
+    hod_tensor *gradient;
+    uint64_t visit;
+    int64_t waiting, target;
+} outer_leaf;
+
 typedef struct run {
     uint64_t visit;
+    struct run *around; /* the run that called this one, of the same thread */
     bool retain, create;
+    outer_leaf *outer;
+    int64_t n_outer, cap_outer;
     hod_node **order; /* all nodes, descending sequence */
     int64_t n, cap;
     /* hod_grad_of only: */
@@ -29,7 +40,33 @@ typedef struct run {
     hod_tensor **out; /* counted until handed over */
 } run;
 
+static _Thread_local run *innermost;
+
 /* ---- collect and order ---- */
+
+/* A leaf that a run around this one waits for is lent: its fields come back at the end. */
+static int borrow_leaf(run *r, struct hod_grad_meta *m)
+{
+    outer_leaf *o = hod__push(&r->outer, &r->n_outer, &r->cap_outer, sizeof *r->outer);
+    if (!o)
+        return -1;
+    *o = (outer_leaf){m, m->gradient, m->visit, m->waiting, m->target};
+    m->gradient = NULL;
+    m->target = 0;
+    return 0;
+}
+
+static void return_leaves(run *r)
+{
+    for (int64_t i = 0; i < r->n_outer; i++) {
+        const outer_leaf *o = &r->outer[i];
+        o->m->gradient = o->gradient;
+        o->m->visit = o->visit;
+        o->m->waiting = o->waiting;
+        o->m->target = o->target;
+    }
+    free(r->outer);
+}
 
 static int visit_leaf(run *r, hod_tensor *leaf)
 {
@@ -37,6 +74,8 @@ static int visit_leaf(run *r, hod_tensor *leaf)
     if (!m)
         return -1;
     if (m->visit != r->visit) {
+        if (m->waiting > 0 && borrow_leaf(r, m) != 0)
+            return -1;
         m->visit = r->visit;
         m->waiting = 0;
     }
@@ -53,6 +92,12 @@ static int visit_node(run *r, hod_node *n)
                            "backward: the graph was consumed at %s by an earlier backward; "
                            "use .retain_graph in that one to go through it again",
                            hod__node_name(n));
+    for (const run *o = r->around; o; o = o->around)
+        if (n->visit == o->visit)
+            return HOD_FAIL_RC(STATE,
+                               "backward inside backward: reaches %s %s of the graph outside; a "
+                               "checkpointed function takes such tensors as inputs",
+                               hod__node_name(n), HOD_SHAPE_TEXT(&n->out));
     hod_node **place = hod__push(&r->order, &r->n, &r->cap, sizeof *r->order);
     if (!place)
         return -1;
@@ -303,11 +348,12 @@ static void drop_pending(run *r)
         hod_tensor_release(n->gradient);
         n->gradient = NULL;
         for (int i = 0; i < n->n; i++) {
-            hod_tensor *leaf = n->edge[i].leaf;
-            if (leaf && leaf->autograd && leaf->autograd->gradient) {
-                hod_tensor_release(leaf->autograd->gradient);
-                leaf->autograd->gradient = NULL;
-            }
+            struct hod_grad_meta *m = n->edge[i].leaf ? n->edge[i].leaf->autograd : NULL;
+            if (!m || m->visit != r->visit)
+                continue;
+            hod_tensor_release(m->gradient);
+            m->gradient = NULL;
+            m->waiting = 0;
         }
     }
 }
@@ -316,43 +362,48 @@ static int run_all(run *r, hod_node *root, hod_tensor *g)
 {
     root->gradient = hod_tensor_retain(g);
     int rc = 0;
-    int64_t k = 0;
-    for (; rc == 0 && k < r->n; k++)
+    for (int64_t k = 0; rc == 0 && k < r->n; k++)
         rc = run_node(r, r->order[k]);
+    return rc;
+}
+
+/* Consuming a node releases its edges; everything in the list must stay until the end. */
+static int run_graph(run *r, hod_node *root, hod_tensor *g)
+{
+    int rc = collect(r, root);
+    for (int64_t k = 0; k < r->n; k++)
+        hod__node_retain(r->order[k]);
+    if (rc == 0 && r->targets > 0)
+        mark_needed(r);
+    if (rc == 0)
+        rc = run_all(r, root, g);
     if (rc != 0)
         drop_pending(r);
+    for (int64_t k = 0; k < r->n; k++)
+        hod__node_release(r->order[k]);
     return rc;
 }
 
 static int run_from(run *r, hod_tensor *t, hod_tensor *g)
 {
     r->visit = atomic_fetch_add(&last_visit, 1) + 1;
+    r->around = innermost;
     r->retain = r->retain || r->create;
-    hod_node *root = t->autograd ? t->autograd->grad_fn : NULL;
-    bool before = hod_grad_enabled();
+    innermost = r;
     hod__tape_install();
+    bool before = hod__tape->enabled;
     hod__tape->enabled = r->create;
     int rc;
-    if (!root) { /* t is a leaf itself */
+    if (hod__has_grad_fn(t)) {
+        rc = run_graph(r, t->autograd->grad_fn, g);
+    } else { /* t is a leaf itself */
         rc = visit_leaf(r, t);
         if (rc == 0)
             rc = arrive_leaf(r, t, g);
-    } else {
-        hod__node_retain(root);
-        rc = collect(r, root);
-        if (rc == 0 && r->targets > 0)
-            mark_needed(r);
-        /* Consuming a node releases its edges; everything in the list must stay until the end. */
-        for (int64_t k = 0; rc == 0 && k < r->n; k++)
-            hod__node_retain(r->order[k]);
-        if (rc == 0) {
-            rc = run_all(r, root, g);
-            for (int64_t k = 0; k < r->n; k++)
-                hod__node_release(r->order[k]);
-        }
-        hod__node_release(root);
     }
     hod__tape->enabled = before;
+    innermost = r->around;
+    return_leaves(r);
     free(r->order);
     return rc;
 }

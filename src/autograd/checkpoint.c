@@ -103,12 +103,13 @@ static const hod_custom checkpoint_node = {
 
 static checkpoint *checkpoint_new(hod_check_fn *fn, void *context, int n, hod_tensor *const *in)
 {
-    checkpoint *c = hod__alloc(1, sizeof *c + (size_t)n * sizeof *c->in);
+    const hod_random_key *random = hod__random();
+    checkpoint *c = random ? hod__alloc(1, sizeof *c + (size_t)n * sizeof *c->in) : NULL;
     if (!c)
         return NULL;
     c->fn = fn;
     c->context = context;
-    c->random = *hod__random();
+    c->random = *random;
     hod_tensor_retain(c->random.key);
     hod_tensor_retain(c->random.index);
     for (int i = 0; i < n; i++) {

@@ -5,7 +5,7 @@
  */
 #include "autograd/autograd.h"
 
-static atomic_bool hooks_exist;
+static atomic_int_fast64_t hooks_live;
 
 static bool is_float(const hod_tensor *t)
 {
@@ -95,11 +95,18 @@ int hod_add_grad_hook(hod_tensor *t, hod_grad_hook *hook, void *context)
     if (!e)
         return -1;
     *e = (hod_hook_entry){.call = hook, .context = context};
-    atomic_store(&hooks_exist, true);
+    atomic_fetch_add(&hooks_live, 1);
     return 0;
 }
 
 bool hod__hooks_exist(void)
 {
-    return atomic_load(&hooks_exist);
+    return atomic_load(&hooks_live) > 0;
+}
+
+void hod__hooks_free(hod_hooks *hooks)
+{
+    atomic_fetch_sub(&hooks_live, hooks->n);
+    free(hooks->items);
+    *hooks = (hod_hooks){0};
 }

@@ -26,7 +26,7 @@ static void meta_free(struct hod_grad_meta *m)
     }
     hod_tensor_release(m->slot.sum);
     hod_tensor_release(m->gradient);
-    free(m->hooks.items);
+    hod__hooks_free(&m->hooks);
     free(m);
 }
 
@@ -116,7 +116,7 @@ void hod__node_release(hod_node *n)
         dead = first->next_dead;
         hod__node_consume(first);
         hod_tensor_release(first->gradient);
-        free(first->hooks.items);
+        hod__hooks_free(&first->hooks);
         free(first);
     }
     freeing = false;

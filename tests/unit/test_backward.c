@@ -388,3 +388,70 @@ TEST(backward_b15_recomputed_dropout_has_the_same_mask)
     free(a);
     free(b);
 }
+
+/* The weight is used outside of the checkpointed function, too: both backwards go through it. */
+static hod_tensor *times(void *context, hod_tensor *const *in, int n)
+{
+    (void)n;
+    hod_tensor *w = *(hod_tensor **)context;
+    return hod_mul(hod_mul(in[0], w), w);
+}
+
+TEST(backward_checkpoint_shares_leaves_with_what_is_around)
+{
+    hod_tensor *w = leaf(3), *x = leaf(2);
+    hod_tensor *y = hod_mul(hod_checkpoint(times, &w, 1, (hod_tensor *[]){hod_mul(x, w)}), w);
+    EQ_INT(hod_backward(y), 0); /* x w⁴ */
+    NEAR(hod_item(hod_grad(w)), 4 * 2 * 27, 0);
+    NEAR(hod_item(hod_grad(x)), 81, 0);
+    hod_tensor *again = hod_checkpoint(times, &w, 1, (hod_tensor *[]){hod_checkpoint(times, &w, 1, &x)});
+    hod_zero_grad(w);
+    EQ_INT(hod_backward(again), 0); /* one after the other: x w⁴ */
+    NEAR(hod_item(hod_grad(w)), 4 * 2 * 27, 0);
+}
+
+TEST(backward_checkpoint_refuses_hidden_inputs)
+{
+    hod_tensor *x = leaf(2), *hidden = hod_exp(x);
+    hod_tensor *y = hod_add(hod_checkpoint(times, &hidden, 1, &x), hidden);
+    EQ_INT(hod_backward(y), -1);
+    CHECK(strstr(hod_error(), "backward inside backward: reaches exp () of the graph outside"));
+    hod_error_take(NULL);
+    CHECK(!x->autograd->gradient && x->autograd->waiting == 0);
+}
+
+/* Whatever allocation fails, the result is an error in words, and nothing is lost. */
+static int step_under_pressure(hod_tensor *w)
+{
+    HOD_SCOPE(s);
+    hod_tensor *y = hod_sum(hod_softmax(hod_exp(hod_mul(w, w)), 0));
+    hod_tensor *c = hod_checkpoint(times, &w, 1, &y);
+    return hod_backward(hod_sum(c));
+}
+
+TEST(backward_survives_every_failing_allocation)
+{
+    hod_tensor *w = leaf_of(HOD_SHAPE(3), (double[]){0.1, 0.2, 0.3});
+    int64_t n = 0, live = hod__scope_live();
+    for (; n < 10000; n++) {
+        hod__alloc_fail_after = n;
+        int rc = step_under_pressure(w);
+        hod__alloc_fail_after = -1;
+        EQ_INT(hod__scope_live(), live);
+        CHECK(!w->autograd->gradient && w->autograd->waiting == 0);
+        if (rc == 0)
+            break;
+        CHECK(hod_error_kind_pending() == HOD_ERROR_MEMORY);
+        hod_error_take(NULL);
+        hod_zero_grad(w);
+    }
+    CHECK(n > 50 && n < 10000);
+    hod_zero_grad(w);
+    double after[3], want[3];
+    EQ_INT(step_under_pressure(w), 0);
+    EQ_INT(hod_read_doubles(hod_grad(w), after, 3), 0);
+    hod_tensor *v = leaf_of(HOD_SHAPE(3), (double[]){0.1, 0.2, 0.3});
+    EQ_INT(step_under_pressure(v), 0);
+    EQ_INT(hod_read_doubles(hod_grad(v), want, 3), 0);
+    CHECK(memcmp(after, want, sizeof want) == 0);
+}
