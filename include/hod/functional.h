@@ -212,7 +212,8 @@ HOD_API hod_loss hod_bce_with_logits(hod_tensor *x, hod_tensor *target);
 #define hod_add_channels(...) (hod_here(__FILE__, __LINE__), hod_add_channels(__VA_ARGS__))
 #define hod_max_pool2d_with(...) (hod_here(__FILE__, __LINE__), hod_max_pool2d_with(__VA_ARGS__))
 #define hod_avg_pool2d_with(...) (hod_here(__FILE__, __LINE__), hod_avg_pool2d_with(__VA_ARGS__))
-#define hod_global_avg_pool2d(...) (hod_here(__FILE__, __LINE__), hod_global_avg_pool2d(__VA_ARGS__))
+#define hod_global_avg_pool2d(...)                                                                 \
+    (hod_here(__FILE__, __LINE__), hod_global_avg_pool2d(__VA_ARGS__))
 #define hod_layer_norm(...) (hod_here(__FILE__, __LINE__), hod_layer_norm(__VA_ARGS__))
 #define hod_group_norm(...) (hod_here(__FILE__, __LINE__), hod_group_norm(__VA_ARGS__))
 #define hod_batch_norm(...) (hod_here(__FILE__, __LINE__), hod_batch_norm(__VA_ARGS__))

@@ -183,3 +183,40 @@ int hod__eval_zero(hod_tensor *out)
     hod_attrs zero = {.full = {.value = 0}};
     return hod__eval_full(&(hod_op_call){.op = HOD_OP_full, .attrs = &zero}, out);
 }
+
+/* ---- through another type ---- */
+
+/* t (of type `from`) as `to`; others are retained. */
+static hod_tensor *brought_to(hod_tensor *t, hod_dtype from, hod_dtype to)
+{
+    if (t->dtype != from)
+        return hod_tensor_retain(t);
+    hod_meta m = hod__meta(t);
+    m.dtype = to;
+    hod_tensor *copy = hod__eval_temporary(&m);
+    if (copy)
+        hod__eval_cast(&(hod_op_call){.op = HOD_OP_cast, .n = 1, .in = &t}, copy);
+    return copy;
+}
+
+int hod__eval_through(hod_dtype dtype, const hod_op_call *c, hod_tensor *out,
+                      int (*eval)(const hod_op_call *c, hod_tensor *out))
+{
+    hod_tensor *in[4] = {0};
+    hod_meta m = hod__meta(out);
+    m.dtype = dtype;
+    hod_tensor *result = hod__eval_temporary(&m);
+    int rc = result ? 0 : -1;
+    for (int i = 0; i < c->n && rc == 0; i++) {
+        in[i] = brought_to(c->in[i], (hod_dtype)out->dtype, dtype);
+        rc = in[i] ? 0 : -1;
+    }
+    if (rc == 0)
+        rc = eval(&(hod_op_call){c->op, c->attrs, c->n, in}, result);
+    if (rc == 0)
+        hod__eval_cast(&(hod_op_call){.op = HOD_OP_cast, .n = 1, .in = &result}, out);
+    for (int i = 0; i < c->n; i++)
+        hod_tensor_release(in[i]);
+    hod_tensor_release(result);
+    return rc;
+}

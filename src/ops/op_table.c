@@ -19,6 +19,7 @@
 #define SAVES_B HOD_OPF_SAVES_B
 #define SAVES_C HOD_OPF_SAVES_C
 #define NO_INTS HOD_OPF_NO_INTS
+#define BILINEAR (HOD_OPF_BILINEAR | HOD_OPF_SAVES_X | HOD_OPF_SAVES_B)
 
 #define OF_NODIFF(reason) ~, HOD_OPF_NODIFF, reason, NULL
 #define PICK2(...) PICK2_(__VA_ARGS__)
@@ -28,8 +29,8 @@
 #define PICK4(...) PICK4_(__VA_ARGS__)
 #define PICK4_(a, b, c, d, ...) d
 #define DERIVATIVE(name, derivative, flags_)                                                       \
-    .flags = (flags_) | PICK2(OF_##derivative, 0, NULL, ~),                                             \
-    .nodiff = PICK3(OF_##derivative, 0, NULL, ~),                                                       \
+    .flags = (flags_) | PICK2(OF_##derivative, 0, NULL, ~),                                        \
+    .nodiff = PICK3(OF_##derivative, 0, NULL, ~),                                                  \
     .vjp = PICK4(OF_##derivative, 0, NULL, hod__vjp_##name, ~)
 
 #define POINTWISE_ROW(id, doc_, arity_, attrs_, text, derivative, flags_, low_, high_)             \

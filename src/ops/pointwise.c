@@ -13,6 +13,8 @@ typedef void row(int64_t n, void *out, int64_t so, const void *const *in, const 
 #define SAVES_Y 0
 #define SAVES_B 0
 #define SAVES_C 0
+#define BILINEAR 0
+
 #define BOOL 1
 
 #define ELEM_F32

@@ -62,8 +62,12 @@ void hod__eval_copy(const hod_tensor *from, hod_tensor *to);
 /* An unowned, uninitialised, row-major tensor. */
 hod_tensor *hod__eval_temporary(const hod_meta *m);
 int hod__eval_zero(hod_tensor *out); /* zeroes all elements, any strides */
+/* Runs `eval` with inputs of out's type brought to `dtype`, and its result brought back. */
+int hod__eval_through(hod_dtype dtype, const hod_op_call *c, hod_tensor *out,
+                      int (*eval)(const hod_op_call *c, hod_tensor *out));
 
-/* Slow twins in plain C: what other types run, and the oracle of the tests. */
+/* Slow twins in plain C, in double: what f64 runs, and the oracle of the tests. All operands f64
+ * and row-major. */
 int hod__matmul_naive(const hod_op_call *c, hod_tensor *out);
 int hod__conv_naive(const hod_op_call *c, hod_tensor *out);
 

@@ -41,8 +41,12 @@ typedef struct source_job {
 } source_job;
 
 #define FILL(type)                                                                                 \
-    for (int64_t j = 0; j < n; j++)                                                                \
-    ((type *)to)[j * stride] = *(const type *)(const void *)&job->element
+    {                                                                                              \
+        type e;                                                                                    \
+        memcpy(&e, &job->element, sizeof e);                                                       \
+        for (int64_t j = 0; j < n; j++)                                                            \
+            ((type *)to)[j * stride] = e;                                                          \
+    }
 
 static void fill_rows(void *context, int64_t begin, int64_t end)
 {
@@ -55,10 +59,10 @@ static void fill_rows(void *context, int64_t begin, int64_t end)
         size_t size = hod_dtype_bytes(job->dtype);
         char *to = job->to + offset[0] * (int64_t)size;
         switch (size) {
-        case 1: FILL(uint8_t); break;
-        case 2: FILL(uint16_t); break;
-        case 4: FILL(uint32_t); break;
-        default: FILL(uint64_t); break;
+        case 1: FILL(uint8_t) break;
+        case 2: FILL(uint16_t) break;
+        case 4: FILL(uint32_t) break;
+        default: FILL(uint64_t) break;
         }
     }
 }

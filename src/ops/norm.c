@@ -1,0 +1,199 @@
+/* Means, softmax and normalisation: compositions that the compiler fuses into a few passes.
+ *
+ * f16 and bf16 are computed in f32 and come back in their own type: a mean of many halves, or a
+ * squared deviation, does not fit in 11 bits.
+ */
+#include "ops/rules.h"
+#include <math.h>
+
+static bool is_half(const hod_tensor *x)
+{
+    return x->dtype == HOD_F16 || x->dtype == HOD_BF16;
+}
+
+/* x with integers and halves as f32. */
+static hod_tensor *computed(hod_tensor *x)
+{
+    return x && (is_half(x) || x->dtype > HOD_BF16) ? hod__cast_to(x, HOD_F32) : x;
+}
+
+/* y in x's type when that is a half. */
+static hod_tensor *like(hod_tensor *y, const hod_tensor *x)
+{
+    return x && is_half(x) ? hod__cast_to(y, (hod_dtype)x->dtype) : y;
+}
+
+/* Elements that a reduction over dims folds into one; -1 with an error. */
+static int64_t folded(const char *name, const hod_tensor *x, const hod_shape *dims)
+{
+    int64_t n = 1;
+    for (int i = 0; i < dims->n && i < HOD_MAX_DIMS; i++) {
+        int d = hod__dim(name, dims->d[i], x->ndim);
+        if (d < 0)
+            return -1;
+        n *= x->shape[d];
+    }
+    return n;
+}
+
+static hod_shape all_dims(const hod_tensor *x)
+{
+    hod_shape dims = {.n = x->ndim};
+    for (int i = 0; i < x->ndim; i++)
+        dims.d[i] = i;
+    return dims;
+}
+
+hod_tensor *hod_mean_over(hod_tensor *x, hod_shape dims, bool keepdim)
+{
+    int64_t n = x ? folded("mean", x, &dims) : -1;
+    if (n < 0)
+        return NULL;
+    hod_tensor *sum = hod_sum_over(computed(x), dims, keepdim);
+    return like(n > 0 ? hod_mul_scalar(sum, 1.0 / (double)n) : hod_div_scalar(sum, 0), x);
+}
+
+hod_tensor *hod_mean(hod_tensor *x)
+{
+    return x ? hod_mean_over(x, all_dims(x), false) : NULL;
+}
+
+hod_tensor *hod_var_over(hod_tensor *x, hod_shape dims, bool keepdim, int correction)
+{
+    int64_t n = x ? folded("var", x, &dims) : -1;
+    if (n < 0)
+        return NULL;
+    hod_tensor *c = computed(x);
+    hod_tensor *sum = hod_sum_over(hod_square(hod_sub(c, hod_mean_over(c, dims, true))), dims,
+                                   keepdim);
+    int64_t by = n - correction;
+    return like(by > 0 ? hod_mul_scalar(sum, 1.0 / (double)by) : hod_div_scalar(sum, 0), x);
+}
+
+/* ---- softmax ---- */
+
+/* The greatest along dim, to subtract before exp; 0 where it is not finite, so that -inf rows give
+ * exp(-inf) = 0 and no NaN. Constant for gradients: a shift cancels. */
+static hod_tensor *shift_of(hod_tensor *x, int dim)
+{
+    hod_tensor *m = hod_amax_keep(hod__stop_gradient(x), dim);
+    return m ? hod_where(hod_isfinite(m), m, hod_full((hod_dtype)m->dtype, HOD_SHAPE(), 0)) : NULL;
+}
+
+hod_tensor *hod_softmax(hod_tensor *x, int dim)
+{
+    hod_tensor *c = computed(x);
+    hod_tensor *e = c ? hod_exp(hod_sub(c, shift_of(c, dim))) : NULL;
+    if (!e)
+        return NULL;
+    hod_tensor *sum = hod_sum_keep(e, dim);
+    hod_tensor *safe = hod_where(hod_eq_scalar(sum, 0), hod_full_like(sum, 1), sum);
+    return like(hod_div(e, safe), x);
+}
+
+hod_tensor *hod_logsumexp(hod_tensor *x, int dim, bool keepdim)
+{
+    hod_tensor *c = computed(x);
+    hod_tensor *shift = c ? shift_of(c, dim) : NULL;
+    if (!shift)
+        return NULL;
+    hod_tensor *sum = hod_sum_keep(hod_exp(hod_sub(c, shift)), dim);
+    hod_tensor *dead = hod_eq_scalar(sum, 0); /* all -inf: no gradient comes through either */
+    if (!dead)
+        return NULL;
+    hod_tensor *value = hod_add(hod_log(hod_where(dead, hod_full_like(sum, 1), sum)), shift);
+    hod_tensor *y =
+        hod_where(dead, hod_full((hod_dtype)sum->dtype, HOD_SHAPE(), -(double)INFINITY), value);
+    return like(keepdim ? y : hod_squeeze(y, dim), x);
+}
+
+hod_tensor *hod_log_softmax(hod_tensor *x, int dim)
+{
+    hod_tensor *c = computed(x);
+    hod_tensor *z = c ? hod_sub(c, shift_of(c, dim)) : NULL;
+    return z ? like(hod_sub(z, hod_log(hod_sum_keep(hod_exp(z), dim))), x) : NULL;
+}
+
+/* ---- normalisation ---- */
+
+/* (x - mean) / sqrt(var + eps) over dims. */
+static hod_tensor *standardised(hod_tensor *x, hod_shape dims, double eps)
+{
+    hod_tensor *d = hod_sub(x, hod_mean_over(x, dims, true));
+    hod_tensor *var = hod_mean_over(hod_square(d), dims, true);
+    return hod_mul(d, hod_rsqrt(hod_add_scalar(var, eps)));
+}
+
+/* v (C) as (C,1,...): broadcasts along the dimensions behind the channels of x. */
+static hod_tensor *per_channel(const char *name, hod_tensor *v, const hod_tensor *x)
+{
+    if (!v)
+        return NULL;
+    if (v->ndim != 1 || v->shape[0] != x->shape[1])
+        return HOD_FAIL(ARGUMENT, "%s: %s for the channels of %s", name, HOD_SHAPE_TEXT(v),
+                        HOD_SHAPE_TEXT(x));
+    hod_shape s = {.n = x->ndim - 1};
+    for (int i = 0; i < s.n; i++)
+        s.d[i] = i == 0 ? v->shape[0] : 1;
+    return computed(hod_reshape(v, s));
+}
+
+hod_tensor *hod_layer_norm(hod_tensor *x, hod_tensor *w, hod_tensor *b, double eps)
+{
+    if (!x || !w || !b)
+        return NULL;
+    int k = w->ndim, lead = x->ndim - k;
+    bool fits = lead >= 0 && k > 0 && b->ndim == k;
+    for (int i = 0; fits && i < k; i++)
+        fits = w->shape[i] == x->shape[lead + i] && b->shape[i] == w->shape[i];
+    if (!fits)
+        return HOD_FAIL(ARGUMENT, "layer_norm: %s with weights %s and %s", HOD_SHAPE_TEXT(x),
+                        HOD_SHAPE_TEXT(w), HOD_SHAPE_TEXT(b));
+    hod_shape dims = {.n = k};
+    for (int i = 0; i < k; i++)
+        dims.d[i] = lead + i;
+    hod_tensor *y = standardised(computed(x), dims, eps);
+    return like(hod_add(hod_mul(y, computed(w)), computed(b)), x);
+}
+
+hod_tensor *hod_group_norm(hod_tensor *x, int64_t groups, hod_tensor *w, hod_tensor *b, double eps)
+{
+    if (!x)
+        return NULL;
+    if (x->ndim < 2 || groups < 1 || x->shape[1] % groups != 0)
+        return HOD_FAIL(ARGUMENT, "group_norm: %s in %lld groups of channels", HOD_SHAPE_TEXT(x),
+                        (long long)groups);
+    int64_t per_group = hod__numel(x->ndim - 2, x->shape + 2) * (x->shape[1] / groups);
+    hod_tensor *g = hod_reshape(computed(x), HOD_SHAPE(x->shape[0], groups, per_group));
+    hod_tensor *y = hod_reshape(standardised(g, HOD_SHAPE(2), eps), hod_tensor_shape(x));
+    return like(hod_add(hod_mul(y, per_channel("group_norm", w, x)),
+                        per_channel("group_norm", b, x)),
+                x);
+}
+
+hod_tensor *hod_batch_norm(hod_tensor *x, hod_tensor *mean, hod_tensor *var, hod_tensor *w,
+                           hod_tensor *b, double eps)
+{
+    if (!x)
+        return NULL;
+    if (x->ndim < 2)
+        return HOD_FAIL(ARGUMENT, "batch_norm: %s has no channels", HOD_SHAPE_TEXT(x));
+    hod_tensor *d = hod_sub(computed(x), per_channel("batch_norm", mean, x));
+    hod_tensor *scale =
+        hod_mul(hod_rsqrt(hod_add_scalar(per_channel("batch_norm", var, x), eps)),
+                per_channel("batch_norm", w, x));
+    return like(hod_add(hod_mul(d, scale), per_channel("batch_norm", b, x)), x);
+}
+
+hod_tensor *hod_dropout(hod_tensor *x, double p)
+{
+    if (!x)
+        return NULL;
+    if (!(p >= 0 && p <= 1))
+        return HOD_FAIL(ARGUMENT, "dropout: probability %g", p);
+    if (p == 0)
+        return x;
+    hod_tensor *kept = hod_ge_scalar(hod_uniform(hod_tensor_shape(x)), p);
+    hod_tensor *zero = hod_full((hod_dtype)x->dtype, HOD_SHAPE(), 0);
+    return hod_where(kept, p < 1 ? hod_mul_scalar(x, 1 / (1 - p)) : zero, zero);
+}

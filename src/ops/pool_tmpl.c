@@ -1,0 +1,81 @@
+/* Pooling of one plane for one element type; pool.c includes this body for f32 and f64. */
+
+/* Position of the first greatest element of a window, NaN above all; -1: the window lies in the
+ * padding. */
+static int64_t T(first_greatest)(const window *w, const elem *x, int64_t oy, int64_t ox)
+{
+    int64_t best = -1;
+    for (int64_t ky = 0; ky < w->kernel[0]; ky++) {
+        int64_t iy = oy * w->stride[0] - w->padding[0] + ky * w->dilation[0];
+        if (iy < 0 || iy >= w->h)
+            continue;
+        for (int64_t kx = 0; kx < w->kernel[1]; kx++) {
+            int64_t ix = ox * w->stride[1] - w->padding[1] + kx * w->dilation[1];
+            if (ix < 0 || ix >= w->w)
+                continue;
+            int64_t at = iy * w->w + ix;
+            if (best < 0 || x[at] > x[best] || (x[at] != x[at] && x[best] == x[best]))
+                best = at;
+        }
+    }
+    return best;
+}
+
+/* a: what is picked from (x itself for max_pool2d). */
+static void T(pick_plane)(const window *w, const void *x, const void *a, void *y)
+{
+    for (int64_t oy = 0; oy < w->ho; oy++)
+        for (int64_t ox = 0; ox < w->wo; ox++) {
+            int64_t at = T(first_greatest)(w, x, oy, ox);
+            ((elem *)y)[oy * w->wo + ox] = at >= 0 ? ((const elem *)a)[at]
+                                           : x == a ? LOWEST
+                                                    : 0;
+        }
+}
+
+/* dx is zeroed before. */
+static void T(max_back_plane)(const window *w, const void *x, const void *g, void *dx)
+{
+    for (int64_t oy = 0; oy < w->ho; oy++)
+        for (int64_t ox = 0; ox < w->wo; ox++) {
+            int64_t at = T(first_greatest)(w, x, oy, ox);
+            if (at >= 0)
+                ((elem *)dx)[at] += ((const elem *)g)[oy * w->wo + ox];
+        }
+}
+
+/* The part of a window inside the image: kernel positions [k0, k1) along one side. */
+static void T(inside)(const window *w, int side, int64_t o, int64_t size, int64_t *k0, int64_t *k1)
+{
+    int64_t start = o * w->stride[side] - w->padding[side], d = w->dilation[side];
+    *k0 = start < 0 ? (-start + d - 1) / d : 0;
+    *k1 = HOD_MIN(w->kernel[side], size > start ? (size - start + d - 1) / d : 0);
+    *k1 = HOD_MAX(*k1, *k0);
+}
+
+/* Visits each window with its position, its elements and its divisor. `back`: x += g / n, else
+ * y = sum / n. */
+static void T(average_plane)(const window *w, void *x, void *y, bool back)
+{
+    for (int64_t oy = 0; oy < w->ho; oy++)
+        for (int64_t ox = 0; ox < w->wo; ox++) {
+            int64_t y0, y1, x0, x1;
+            T(inside)(w, 0, oy, w->h, &y0, &y1);
+            T(inside)(w, 1, ox, w->w, &x0, &x1);
+            int64_t n = w->include_pad ? w->kernel[0] * w->kernel[1] : (y1 - y0) * (x1 - x0);
+            elem *out = (elem *)y + oy * w->wo + ox, sum = 0;
+            elem share = back && n > 0 ? *out / (elem)n : 0;
+            for (int64_t ky = y0; ky < y1; ky++)
+                for (int64_t kx = x0; kx < x1; kx++) {
+                    int64_t iy = oy * w->stride[0] - w->padding[0] + ky * w->dilation[0];
+                    int64_t ix = ox * w->stride[1] - w->padding[1] + kx * w->dilation[1];
+                    elem *in = (elem *)x + iy * w->w + ix;
+                    if (back)
+                        *in += share;
+                    else
+                        sum += *in;
+                }
+            if (!back)
+                *out = n > 0 ? sum / (elem)n : 0;
+        }
+}

@@ -1,0 +1,441 @@
+/* The fronts of types, shapes, constants and indexing: defaults, negative dimensions, one size left
+ * open, and the copy that a reshape sometimes needs. What changes nothing returns its input. */
+#include "ops/rules.h"
+
+/* ---- constants ---- */
+
+hod_tensor *hod_full(hod_dtype dtype, hod_shape shape, double value)
+{
+    hod_attrs a;
+    memset(&a, 0, sizeof a);
+    a.full.value = value;
+    a.full.dtype = dtype;
+    a.full.shape = shape;
+    return hod__op(HOD_OP_full, &a, 0, NULL);
+}
+
+hod_tensor *hod_full_like(hod_tensor *x, double value)
+{
+    return x ? hod_full((hod_dtype)x->dtype, hod_tensor_shape(x), value) : NULL;
+}
+
+hod_tensor *hod_iota(hod_dtype dtype, hod_shape shape, int dim)
+{
+    hod_attrs a;
+    memset(&a, 0, sizeof a);
+    int d = hod__dim("iota", dim, HOD_MAX(shape.n, 1));
+    if (d < 0)
+        return NULL;
+    a.iota.dtype = dtype;
+    a.iota.shape = shape;
+    a.iota.dim = d;
+    return hod__op(HOD_OP_iota, &a, 0, NULL);
+}
+
+hod_tensor *hod_arange(hod_dtype dtype, int64_t n)
+{
+    return hod_iota(dtype, HOD_SHAPE(n), 0);
+}
+
+hod_tensor *hod_uniform(hod_shape shape)
+{
+    hod_random_key *k = hod__random();
+    if (!k)
+        return NULL;
+    hod_attrs a;
+    memset(&a, 0, sizeof a);
+    a.uniform.stream = k->stream++;
+    a.uniform.shape = shape;
+    hod_tensor *index = k->index ? k->index : hod_arange(HOD_I64, shape.n > 0 ? shape.d[0] : 1);
+    return hod__op(HOD_OP_uniform, &a, 2, (hod_tensor *[]){k->key, index});
+}
+
+/* ---- with a number ---- */
+
+/* The number as a 0-d tensor of x's type; f32 when x is of integers and s is none. */
+static hod_tensor *number(hod_tensor *x, double s)
+{
+    if (!x)
+        return NULL;
+    bool whole = s == (double)(int64_t)HOD_MAX(HOD_MIN(s, 9e18), -9e18);
+    bool widen = x->dtype > HOD_BF16 && !whole;
+    if (x->dtype == HOD_BOOL && whole && s != 0 && s != 1)
+        return hod_full(HOD_I64, HOD_SHAPE(), s);
+    return hod_full(widen ? HOD_F32 : (hod_dtype)x->dtype, HOD_SHAPE(), s);
+}
+
+hod_tensor *hod_add_scalar(hod_tensor *x, double s)
+{
+    return hod_add(x, number(x, s));
+}
+
+hod_tensor *hod_sub_scalar(hod_tensor *x, double s)
+{
+    return hod_sub(x, number(x, s));
+}
+
+hod_tensor *hod_mul_scalar(hod_tensor *x, double s)
+{
+    return hod_mul(x, number(x, s));
+}
+
+hod_tensor *hod_div_scalar(hod_tensor *x, double s)
+{
+    return hod_div(x, number(x, s));
+}
+
+hod_tensor *hod_pow_scalar(hod_tensor *x, double s)
+{
+    return s == 2 ? hod_square(x) : hod_pow(x, number(x, s));
+}
+
+hod_tensor *hod_maximum_scalar(hod_tensor *x, double s)
+{
+    return hod_maximum(x, number(x, s));
+}
+
+hod_tensor *hod_minimum_scalar(hod_tensor *x, double s)
+{
+    return hod_minimum(x, number(x, s));
+}
+
+hod_tensor *hod_eq_scalar(hod_tensor *x, double s)
+{
+    return hod_eq(x, number(x, s));
+}
+
+hod_tensor *hod_ne_scalar(hod_tensor *x, double s)
+{
+    return hod_ne(x, number(x, s));
+}
+
+hod_tensor *hod_lt_scalar(hod_tensor *x, double s)
+{
+    return hod_lt(x, number(x, s));
+}
+
+hod_tensor *hod_le_scalar(hod_tensor *x, double s)
+{
+    return hod_le(x, number(x, s));
+}
+
+hod_tensor *hod_gt_scalar(hod_tensor *x, double s)
+{
+    return hod_gt(x, number(x, s));
+}
+
+hod_tensor *hod_ge_scalar(hod_tensor *x, double s)
+{
+    return hod_ge(x, number(x, s));
+}
+
+hod_tensor *hod_clamp(hod_tensor *x, double low, double high)
+{
+    if (!(low <= high))
+        return HOD_FAIL(ARGUMENT, "clamp: from %g to %g", low, high);
+    return hod_minimum_scalar(hod_maximum_scalar(x, low), high);
+}
+
+hod_tensor *hod_square(hod_tensor *x)
+{
+    return hod_mul(x, x);
+}
+
+/* ---- types and shapes ---- */
+
+hod_tensor *hod_cast(hod_tensor *x, hod_dtype dtype)
+{
+    if (x && (unsigned)dtype >= HOD_DTYPES)
+        return HOD_FAIL(ARGUMENT, "cast: no element type %d", (int)dtype);
+    return hod__cast_to(x, dtype);
+}
+
+hod_tensor *hod_copy(hod_tensor *x)
+{
+    return hod__op(HOD_OP_contiguous, NULL, 1, &x);
+}
+
+hod_tensor *hod_contiguous(hod_tensor *x)
+{
+    return x && hod__is_row_major(x) ? x : hod_copy(x);
+}
+
+hod_tensor *hod__stop_gradient(hod_tensor *t)
+{
+    hod_tensor *alias = hod__tensor_alias(t);
+    if (!alias)
+        return NULL;
+    alias->trace_value = t->trace_value;
+    alias->trace_stamp = t->trace_stamp;
+    return hod__own(alias);
+}
+
+static hod_tensor *with_shape(hod_op op, hod_tensor *x, const hod_shape *shape)
+{
+    hod_attrs a;
+    memset(&a, 0, sizeof a);
+    a.shape.shape = *shape;
+    return hod__op(op, &a, 1, &x);
+}
+
+static bool has_shape(const hod_tensor *t, int ndim, const int64_t *shape)
+{
+    return t->ndim == ndim && memcmp(t->shape, shape, (size_t)ndim * sizeof *shape) == 0;
+}
+
+hod_tensor *hod__reshape_to(hod_tensor *t, int ndim, const int64_t *shape)
+{
+    int64_t strides[HOD_MAX_DIMS];
+    if (!t || has_shape(t, ndim, shape))
+        return t;
+    hod_shape s = hod_shape_of(ndim, shape);
+    bool countable = ndim <= HOD_MAX_DIMS && hod__numel(ndim, shape) == hod_tensor_numel(t);
+    if (countable && !hod__view_strides(t, ndim, shape, strides))
+        t = hod_copy(t);
+    return with_shape(HOD_OP_reshape, t, &s);
+}
+
+/* Fills the one open size; an impossible request is left for the shape rule to refuse. */
+static void close_shape(const hod_tensor *x, hod_shape *shape)
+{
+    int open = -1;
+    int64_t others = 1;
+    for (int i = 0; i < shape->n && i < HOD_MAX_DIMS; i++)
+        if (shape->d[i] == -1 && open < 0)
+            open = i;
+        else if (!hod__mul_size(others, shape->d[i], &others))
+            return;
+    int64_t n = hod_tensor_numel(x);
+    if (open >= 0 && others > 0 && n % others == 0)
+        shape->d[open] = n / others;
+}
+
+hod_tensor *hod_reshape(hod_tensor *x, hod_shape shape)
+{
+    if (!x)
+        return NULL;
+    close_shape(x, &shape);
+    return hod__reshape_to(x, shape.n, shape.d);
+}
+
+hod_tensor *hod_flatten(hod_tensor *x, int from)
+{
+    if (!x)
+        return NULL;
+    int d = hod__dim("flatten", from, HOD_MAX(x->ndim, 1));
+    if (d < 0)
+        return NULL;
+    hod_shape s = {.n = d + 1};
+    memcpy(s.d, x->shape, (size_t)d * sizeof *s.d);
+    s.d[d] = hod__numel(x->ndim - d, x->shape + d);
+    return hod__reshape_to(x, s.n, s.d);
+}
+
+hod_tensor *hod_squeeze(hod_tensor *x, int dim)
+{
+    if (!x)
+        return NULL;
+    int d = hod__dim("squeeze", dim, x->ndim);
+    if (d < 0)
+        return NULL;
+    if (x->shape[d] != 1)
+        return HOD_FAIL(ARGUMENT, "squeeze: dimension %d of %s is not 1", d, HOD_SHAPE_TEXT(x));
+    hod_shape s = {.n = 0};
+    for (int i = 0; i < x->ndim; i++)
+        if (i != d)
+            s.d[s.n++] = x->shape[i];
+    return hod__reshape_to(x, s.n, s.d);
+}
+
+hod_tensor *hod_unsqueeze(hod_tensor *x, int dim)
+{
+    if (!x)
+        return NULL;
+    int d = hod__dim("unsqueeze", dim, x->ndim + 1);
+    if (d < 0)
+        return NULL;
+    if (x->ndim == HOD_MAX_DIMS)
+        return HOD_FAIL(ARGUMENT, "unsqueeze: %s has %d dimensions already", HOD_SHAPE_TEXT(x),
+                        HOD_MAX_DIMS);
+    hod_shape s = {.n = 0};
+    for (int i = 0; i <= x->ndim; i++) {
+        if (i == d)
+            s.d[s.n++] = 1;
+        if (i < x->ndim)
+            s.d[s.n++] = x->shape[i];
+    }
+    return hod__reshape_to(x, s.n, s.d);
+}
+
+hod_tensor *hod_permute_to(hod_tensor *x, hod_shape order)
+{
+    if (!x)
+        return NULL;
+    hod_attrs a;
+    memset(&a, 0, sizeof a);
+    for (int i = 0; i < order.n && i < HOD_MAX_DIMS; i++)
+        if (order.d[i] < 0)
+            order.d[i] += x->ndim;
+    a.permute.order = order;
+    return hod__op(HOD_OP_permute, &a, 1, &x);
+}
+
+hod_tensor *hod_transpose(hod_tensor *x, int a, int b)
+{
+    if (!x)
+        return NULL;
+    int da = hod__dim("transpose", a, x->ndim), db = hod__dim("transpose", b, x->ndim);
+    if (da < 0 || db < 0)
+        return NULL;
+    hod_shape order = {.n = x->ndim};
+    for (int i = 0; i < x->ndim; i++)
+        order.d[i] = i == da ? db : i == db ? da : i;
+    return hod_permute_to(x, order);
+}
+
+hod_tensor *hod_expand(hod_tensor *x, hod_shape shape)
+{
+    if (!x)
+        return NULL;
+    int lead = shape.n - x->ndim;
+    for (int i = HOD_MAX(lead, 0); i < shape.n && i < HOD_MAX_DIMS; i++)
+        if (shape.d[i] == -1)
+            shape.d[i] = x->shape[i - lead];
+    return has_shape(x, shape.n, shape.d) ? x : with_shape(HOD_OP_expand, x, &shape);
+}
+
+hod_tensor *hod_slice_step(hod_tensor *x, int dim, int64_t start, int64_t stop, int64_t step)
+{
+    if (!x)
+        return NULL;
+    int d = hod__dim("slice", dim, x->ndim);
+    if (d < 0)
+        return NULL;
+    int64_t size = x->shape[d];
+    start = HOD_MIN(HOD_MAX(start < 0 ? start + size : start, 0), size);
+    stop = HOD_MIN(HOD_MAX(stop < 0 ? stop + size : stop, start), size);
+    if (start == 0 && stop == size && step == 1)
+        return x;
+    hod_attrs a;
+    memset(&a, 0, sizeof a);
+    a.slice = (hod_attrs_slice){d, start, stop, step};
+    return hod__op(HOD_OP_slice, &a, 1, &x);
+}
+
+hod_tensor *hod_slice(hod_tensor *x, int dim, int64_t start, int64_t stop)
+{
+    return hod_slice_step(x, dim, start, stop, 1);
+}
+
+hod_tensor *hod_select(hod_tensor *x, int dim, int64_t index)
+{
+    if (!x)
+        return NULL;
+    int d = hod__dim("select", dim, x->ndim);
+    if (d < 0)
+        return NULL;
+    int64_t size = x->shape[d], at = index < 0 ? index + size : index;
+    if (at < 0 || at >= size)
+        return HOD_FAIL(ARGUMENT, "select: index %lld of dimension %d of %s", (long long)index, d,
+                        HOD_SHAPE_TEXT(x));
+    return hod_squeeze(hod_slice(x, d, at, at + 1), d);
+}
+
+/* Concatenates up to HOD_OP_MAX_INPUTS at once, more in rounds. */
+static hod_tensor *concat_some(int n, hod_tensor *const *x, int dim)
+{
+    hod_attrs a;
+    memset(&a, 0, sizeof a);
+    a.dim.dim = dim;
+    if (n <= HOD_OP_MAX_INPUTS)
+        return n == 1 ? x[0] : hod__op(HOD_OP_concat, &a, n, x);
+    hod_tensor *parts[HOD_OP_MAX_INPUTS];
+    int each = (n + HOD_OP_MAX_INPUTS - 1) / HOD_OP_MAX_INPUTS, m = 0;
+    for (int i = 0; i < n; i += each)
+        parts[m++] = concat_some(HOD_MIN(each, n - i), x + i, dim);
+    return hod__op(HOD_OP_concat, &a, m, parts);
+}
+
+hod_tensor *hod_concat(int n, hod_tensor *const *x, int dim)
+{
+    if (n < 1)
+        return HOD_FAIL(ARGUMENT, "concat: of %d tensors", n);
+    for (int i = 0; i < n; i++)
+        if (!x[i])
+            return NULL;
+    int d = hod__dim("concat", dim, x[0]->ndim);
+    return d < 0 ? NULL : concat_some(n, x, d);
+}
+
+hod_tensor *hod_stack(int n, hod_tensor *const *x, int dim)
+{
+    if (n < 1)
+        return HOD_FAIL(ARGUMENT, "stack: of %d tensors", n);
+    if (!x[0])
+        return NULL;
+    int d = hod__dim("stack", dim, x[0]->ndim + 1);
+    hod_tensor **rows = d < 0 ? NULL : hod__alloc((size_t)n, sizeof *rows);
+    if (!rows)
+        return NULL;
+    for (int i = 0; i < n; i++)
+        rows[i] = hod_unsqueeze(x[i], d);
+    hod_tensor *y = hod_concat(n, rows, d);
+    free(rows);
+    return y;
+}
+
+hod_tensor *hod_pad(hod_tensor *x, int dim, int64_t before, int64_t after, double value)
+{
+    if (!x)
+        return NULL;
+    int d = hod__dim("pad", dim, x->ndim);
+    if (d < 0)
+        return NULL;
+    if (before < 0 || after < 0)
+        return HOD_FAIL(ARGUMENT, "pad: by %lld and %lld", (long long)before, (long long)after);
+    hod_attrs a;
+    memset(&a, 0, sizeof a);
+    a.unslice = (hod_attrs_unslice){d, before, 1, before + x->shape[d] + after};
+    hod_tensor *y = hod__op(HOD_OP_unslice, &a, 1, &x);
+    if (value == 0 || !y)
+        return y;
+    hod_shape line = {.n = x->ndim};
+    for (int i = 0; i < x->ndim; i++)
+        line.d[i] = i == d ? y->shape[d] : 1;
+    hod_tensor *at = hod_iota(HOD_I64, line, d);
+    hod_tensor *inside = hod_logical_and(hod_ge_scalar(at, (double)before),
+                                         hod_lt_scalar(at, (double)(before + x->shape[d])));
+    return hod_where(inside, y, hod_full((hod_dtype)x->dtype, HOD_SHAPE(), value));
+}
+
+/* ---- indexing ---- */
+
+hod_tensor *hod_gather(hod_tensor *x, int dim, hod_tensor *index)
+{
+    if (!x || !index)
+        return NULL;
+    int d = hod__dim("gather", dim, HOD_MAX(x->ndim, 1));
+    if (d < 0)
+        return NULL;
+    hod_attrs a;
+    memset(&a, 0, sizeof a);
+    a.dim.dim = d;
+    return hod__op(HOD_OP_gather, &a, 2, (hod_tensor *[]){x, index});
+}
+
+hod_tensor *hod_embedding(hod_tensor *w, hod_tensor *index)
+{
+    return hod__op(HOD_OP_embedding, NULL, 2, (hod_tensor *[]){w, index});
+}
+
+hod_tensor *hod_index_select(hod_tensor *x, int dim, hod_tensor *index)
+{
+    if (!x || !index)
+        return NULL;
+    int d = hod__dim("index_select", dim, x->ndim);
+    if (d < 0)
+        return NULL;
+    if (index->ndim != 1)
+        return HOD_FAIL(ARGUMENT, "index_select: the index is %s, not (K)", HOD_SHAPE_TEXT(index));
+    return hod_transpose(hod_embedding(hod_transpose(x, 0, d), index), 0, d);
+}
