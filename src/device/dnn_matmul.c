@@ -3,7 +3,8 @@
  * dnnl_sgemm takes 0.4 to 2 us for the products of a tiny network (16x64x32, 64x64x16) and runs
  * them in the caller's thread, so there is no second kernel for small sizes. A batch of products
  * is spread over the threads, each product then by one thread, when there are enough of them to
- * keep all threads equally busy; else the products follow each other, each on all threads.
+ * keep all threads equally busy or when each is too small for the library to split; else the
+ * products follow each other, each on all threads.
  */
 #include "base/base.h"
 #include "device/device.h"
@@ -43,8 +44,11 @@ int hod__dnn_matmul(const hod_matmul_geometry *g, const float *a, const float *b
     bool nested = omp_in_parallel();
     int before = nested ? 0 : hod__dnn_team(threads);
     int failed = 0;
-    /* A last round with idle threads costs less than a quarter from here on. */
-    if (!nested && threads > 1 && (g->batch % threads == 0 || g->batch >= 4 * threads)) {
+    /* From four rounds on, a last one with idle threads costs less than a quarter. 64 x 64 x 64 is
+     * what the library still leaves to one thread. */
+    bool spread = g->batch % threads == 0 || g->batch >= 4 * threads ||
+                  (double)g->m * (double)g->n * (double)g->k <= 64.0 * 64 * 64;
+    if (!nested && threads > 1 && g->batch > 1 && spread) {
 #pragma omp parallel for schedule(static) reduction(| : failed)
         for (int64_t i = 0; i < g->batch; i++)
             failed |= gemm(g, i, a, b, c, beta);
