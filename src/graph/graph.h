@@ -105,6 +105,8 @@ static inline const hod_op_info *hod__node_info(const hod_graph *g, hod_ref r)
     return &hod__op_info[g->nodes[r].op]; /* not for inputs */
 }
 hod_meta hod__node_meta(const hod_graph *g, hod_ref r);
+/* Equal type and shape? */
+bool hod__same_meta(const hod_graph *a, hod_ref x, const hod_graph *b, hod_ref y);
 int64_t hod__node_numel(const hod_graph *g, hod_ref r);
 int64_t hod__node_bytes(const hod_graph *g, hod_ref r);
 
@@ -135,15 +137,24 @@ int hod__graph_interpret(const hod_graph *g, hod_tensor *const *in, hod_grad_slo
 typedef struct hod_pass {
     const char *name, *doc;
     bool (*run)(hod_graph *g); /* true: progress. A failing pass leaves g as it was. */
+    bool off;                  /* runs only when HOD_ENABLE names it */
 } hod_pass;
 extern const hod_pass hod__passes[];
 extern const int hod__n_passes;
-/* Runs passes.def in order, validating after each; prints those named in HOD_PRINT (comma list or
- * "all"), leaves out those in HOD_SKIP, in debug builds round-trips the text. 0 or -1. */
+const hod_pass *hod__pass_of(const char *name); /* NULL: no such pass */
+/* Runs one pass and validates: an error names the pass, "after opt_cse: ...". In debug builds the
+ * text is parsed back and compared. 1: progress, 0: none, -1: failed. */
+int hod__graph_run_pass(hod_graph *g, const hod_pass *pass);
+/* Runs passes.def in order until none makes progress. Comma lists in the environment (or "all"):
+ * HOD_PRINT names passes whose result is printed, HOD_SKIP those left out, HOD_ENABLE those that
+ * are off by default. 0 or -1. */
 int hod__graph_optimize(hod_graph *g);
 
 /* ---- random graphs, for tests and the fuzzer ---- deterministic in seed; every dtype,
  * broadcasting, views, reductions; all values stay finite and away from kinks. */
 hod_graph *hod__graph_random(uint64_t seed, int nodes);
+/* Inputs for it: real tensors of the recorded strides, owned by the innermost scope, and for
+ * gradients empty slots (slots[i] must be writable; others are left alone). 0 or -1. */
+int hod__graph_random_inputs(const hod_graph *g, uint64_t seed, hod_tensor **in);
 
 #endif
