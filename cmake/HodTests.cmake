@@ -37,8 +37,9 @@ endfunction()
 
 # ---- unit ---------------------------------------------------------------------------------------
 
-add_executable(hod-tests tests/harness.c ${HOD_UNIT_TESTS})
-target_include_directories(hod-tests PRIVATE tests)
+# The models come along: what holds for every network is tested on all of them.
+add_executable(hod-tests tests/harness.c ${HOD_UNIT_TESTS} ${HOD_MODEL_SOURCES})
+target_include_directories(hod-tests PRIVATE tests ${PROJECT_SOURCE_DIR})
 target_link_libraries(hod-tests PRIVATE hod-objects)
 foreach(source IN LISTS HOD_UNIT_TESTS)
     cmake_path(GET source FILENAME file)

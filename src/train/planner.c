@@ -89,7 +89,27 @@ static int update_arena(hod_trainer *t)
 
 /* ---- without a memory plan ---- */
 
-/* Runs one micro-step on n samples and undoes it; *bytes is what it took at most. */
+/* What is taken beyond `before` while nothing is freed or kept; starts the peak again. */
+static double taken(int64_t before)
+{
+    double bytes = (double)(hod_memory().allocated_peak - before);
+    hod_memory_reset_peak();
+    return bytes;
+}
+
+/* An update that changes nothing, because a weight of 0 makes no factor that is finite. */
+static int update_in_vain(hod_trainer *t)
+{
+    hod_update_spec spec = {.weight = t->weight_sum, .clip_norm = t->spec.clip_norm};
+    hod_update_result r;
+    return hod__trainer_set(t->weight_sum, 0) == 0 && hod_update_prepare(t->optimizer, &spec) == 0 &&
+                   hod_fn_call(t->update, NULL, NULL) == 0
+               ? hod_update_finish(t->optimizer, &spec, &r)
+               : -1;
+}
+
+/* Runs one micro-step on n samples and an update, and undoes them; *bytes is what the step took at
+ * most. */
 static int probe(hod_trainer *t, int64_t n, double *bytes)
 {
     hod_loader *l = hod_loader_new(.dataset = t->data);
@@ -99,7 +119,10 @@ static int probe(hod_trainer *t, int64_t n, double *bytes)
     int64_t before = hod_memory().allocated;
     if (rc == 0)
         rc = hod__trainer_micro_step(t, &b);
-    *bytes = (double)(hod_memory().allocated_peak - before);
+    *bytes = taken(before);
+    if (rc == 0)
+        rc = update_in_vain(t);
+    t->probe_update = taken(before);
     if (rc == 0)
         rc = hod__trainer_window_discard(t);
     hod_loader_free(l);
@@ -147,7 +170,8 @@ static int arena_of(hod_trainer *t, int64_t micro, hod_plan_memo *out)
         if (!exact) {
             if (probe_line(t) != 0)
                 return -1;
-            arena = (int64_t)(t->probe_base + t->probe_slope * (double)micro);
+            double step = t->probe_base + t->probe_slope * (double)micro;
+            arena = (int64_t)HOD_MAX(step, t->probe_update);
         }
         t->memo[i] = (hod_plan_memo){micro, arena, exact};
     }

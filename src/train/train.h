@@ -54,6 +54,7 @@ struct hod_trainer {
     int64_t predicted_peak;
     int64_t persistent;      /* bytes allocated before the first batch and arena; 0: not known */
     double probe_base, probe_slope; /* eager: a micro-step takes base + slope * micro bytes */
+    double probe_update;            /* eager: bytes an update takes */
     bool probed;
     int64_t update_arena;    /* bytes; -1: not prepared */
     hod_plan_memo memo[HOD_PLAN_ROWS];
