@@ -81,4 +81,13 @@ HOD_API char *hod_tensor_text(const hod_tensor *t, char *buf, size_t cap);
 HOD_API const char *hod_dtype_name(hod_dtype dtype); /* "f32" */
 HOD_API size_t hod_dtype_bytes(hod_dtype dtype);
 
+#ifndef HOD_NO_PLACES /* where a value is read, for reports of graph breaks */
+#define hod_item(t) (hod_here(__FILE__, __LINE__), hod_item(t))
+#define hod_read_doubles(...) (hod_here(__FILE__, __LINE__), hod_read_doubles(__VA_ARGS__))
+#define hod_read_floats(...) (hod_here(__FILE__, __LINE__), hod_read_floats(__VA_ARGS__))
+#define hod_read_ints(...) (hod_here(__FILE__, __LINE__), hod_read_ints(__VA_ARGS__))
+#define hod_tensor_data(t) (hod_here(__FILE__, __LINE__), hod_tensor_data(t))
+#define hod_tensor_mutable_data(t) (hod_here(__FILE__, __LINE__), hod_tensor_mutable_data(t))
+#endif
+
 #endif

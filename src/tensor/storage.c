@@ -10,6 +10,7 @@
 #include "tensor/tensor.h"
 
 int (*hod__realise_hook)(const hod_tensor *t);
+int (*hod__write_hook)(hod_tensor *t);
 void (*hod__grad_meta_free)(struct hod_grad_meta *m);
 
 hod_storage *hod__storage_symbolic(hod_device *d, int64_t bytes)

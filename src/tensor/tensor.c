@@ -134,6 +134,8 @@ void *hod_tensor_mutable_data(hod_tensor *t)
     if (hod__overlaps_itself(t))
         return HOD_FAIL(STATE, "mutable_data: elements of this %s view share memory",
                         HOD_SHAPE_TEXT(t));
+    if (hod__write_hook && hod__write_hook(t))
+        return NULL;
     hod__bump(t);
     return hod__data(t);
 }

@@ -9,6 +9,10 @@
 #ifndef HOD_TENSOR_TENSOR_H
 #define HOD_TENSOR_TENSOR_H
 
+/* Places are the user's: calls from inside the library note none. */
+#ifndef HOD_NO_PLACES
+#define HOD_NO_PLACES
+#endif
 #include "base/base.h"
 #include "device/device.h"
 #include <hod/memory.h>
@@ -78,6 +82,9 @@ char *hod__shape_text(int ndim, const int64_t *shape, char *buf, size_t cap);
 /* Computes a symbolic tensor's storage; set by src/compile, NULL when nothing is recorded. */
 extern int (*hod__realise_hook)(const hod_tensor *t);
 int hod__realise(const hod_tensor *t); /* 0 at once when already real */
+/* Asked before the host gets t's memory to write to; set by src/compile: what was recorded to read
+ * the old values runs first. */
+extern int (*hod__write_hook)(hod_tensor *t);
 /* Frees the autograd fields; set by src/autograd. */
 extern void (*hod__grad_meta_free)(struct hod_grad_meta *m);
 

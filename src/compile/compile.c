@@ -1,0 +1,388 @@
+/* Compiled functions: the public face, and the course of one call.
+ *
+ *     scope begins, inputs become values 0, 1, ...
+ *     body runs; the recorder replays a trace or records one
+ *     scope ends: what is still held now is held by somebody outside
+ *     the last segment is compiled if it is new, and runs
+ *     results belong to the caller's scope, everything else is let go
+ */
+#include "base/scope.h"
+#include "compile/tape_links.h"
+#include "compile/trace.h"
+
+#include <stdatomic.h>
+
+static atomic_uint last_stamp;
+
+hod_call *hod__call_current(void)
+{
+    return (hod_call *)hod__recorder;
+}
+
+__attribute__((constructor)) static void set_hooks(void)
+{
+    hod__accumulate_hook = hod__hook_accumulate;
+    hod__span_begin_hook = hod__hook_span_begin;
+    hod__span_end_hook = hod__hook_span_end;
+    hod__realise_hook = hod__hook_realise;
+    hod__write_hook = hod__hook_write;
+}
+
+/* ---- making and freeing ---- */
+
+hod_fn *hod_compile_make(hod_body body, void *job, hod_compile_spec spec)
+{
+    if (!body || spec.inputs < 0 || spec.outputs < 0)
+        return HOD_FAIL(ARGUMENT, "compile: %s, %d inputs, %d outputs", body ? "a body" : "no body",
+                        spec.inputs, spec.outputs);
+    hod_fn *f = hod__alloc(1, sizeof *f);
+    if (!f)
+        return NULL;
+    f->nothing = hod__storage_symbolic(hod__cpu(), 0);
+    if (!f->nothing) {
+        free(f);
+        return NULL;
+    }
+    f->body = body;
+    f->job = job;
+    f->spec = spec;
+    if (f->spec.max_traces <= 0)
+        f->spec.max_traces = 64;
+    snprintf(f->name, sizeof f->name, "%s", spec.name ? spec.name : "step");
+    f->spec.name = f->name;
+    f->arena = &f->own;
+    const char *mode = getenv("HOD_COMPILE");
+    f->eager = spec.mode == HOD_COMPILE_EAGER || (mode && strcmp(mode, "0") == 0);
+    f->interpret = mode && strcmp(mode, "interpret") == 0;
+    atomic_flag_clear(&f->busy);
+    f->call.fn = f;
+    f->call.recorder = (hod_recorder){hod__replay_op, hod__record_note};
+    return f;
+}
+
+void hod_fn_free(hod_fn *f)
+{
+    if (!f)
+        return;
+    for (hod_segment *s = f->roots; s;) {
+        hod_segment *next = s->sibling;
+        hod__segment_free(s);
+        s = next;
+    }
+    if (f->own.data)
+        f->own.device->release(f->own.device, f->own.data, f->own.bytes);
+    hod__storage_release(f->nothing);
+    hod_call *k = &f->call;
+    free(k->handles);
+    free(k->live);
+    free(k->scratch);
+    free(k->bound);
+    free(k->shifted);
+    free(k->pending);
+    free(k->slots);
+    free(k->open);
+    free(f->pattern);
+    free(f->out);
+    free(f);
+}
+
+/* ---- running the body as it is ---- */
+
+static int check_results(hod_fn *f, hod_tensor *const *out)
+{
+    for (int i = 0; i < f->spec.outputs; i++)
+        if (!out[i])
+            return hod_error() ? -1
+                               : HOD_FAIL_RC(STATE, "%s: the body did not set output %d of %d",
+                                             f->name, i, f->spec.outputs);
+    return 0;
+}
+
+/* Keeps results beyond the scope they were made in. */
+static void retain_results(hod_fn *f, hod_tensor *const *out)
+{
+    for (int i = 0; i < f->spec.outputs; i++)
+        hod_tensor_retain(out[i]);
+}
+
+static int hand_over(hod_fn *f, hod_tensor **out, int rc)
+{
+    for (int i = 0; i < f->spec.outputs; i++) {
+        if (rc == 0 && !hod__own(out[i]))
+            rc = -1;
+        else if (rc != 0)
+            hod_tensor_release(out[i]);
+        if (rc != 0)
+            out[i] = NULL;
+    }
+    return rc;
+}
+
+static int run_plain(hod_fn *f, hod_tensor *const *in, hod_tensor **out)
+{
+    int rc;
+    {
+        HOD_SCOPE(s);
+        rc = f->body(f->job, in, out);
+        if (rc == 0)
+            rc = check_results(f, out);
+        if (rc == 0)
+            retain_results(f, out);
+    }
+    if (rc == 0)
+        return hand_over(f, out, 0);
+    memset(out, 0, (size_t)f->spec.outputs * sizeof *out);
+    return -1;
+}
+
+/* ---- a compiled call ---- */
+
+static void reset(hod_call *k, bool preparing)
+{
+    k->segment = NULL;
+    k->cursor = 0;
+    k->recording = k->taping = k->mixed = k->failed = k->transient = false;
+    k->preparing = preparing;
+    const char *check = getenv("HOD_CHECK_SPANS");
+    k->checking = check && strcmp(check, "1") == 0;
+    k->n_shifted = k->n_pending = k->n_slots = k->n_open = 0;
+    do
+        k->stamp = atomic_fetch_add(&last_stamp, 1) + 1;
+    while (k->stamp == 0); /* what no call has touched */
+}
+
+/* pattern[i]: the number of input i. A tensor given twice is one value. */
+static void number_inputs(hod_fn *f, hod_tensor *const *in)
+{
+    int32_t next = 0;
+    for (int i = 0; i < f->spec.inputs; i++) {
+        f->pattern[i] = HOD_NO_VALUE;
+        for (int j = 0; j < i && f->pattern[i] == HOD_NO_VALUE; j++)
+            if (in[j] == in[i])
+                f->pattern[i] = f->pattern[j];
+        if (f->pattern[i] == HOD_NO_VALUE)
+            f->pattern[i] = next++;
+    }
+    f->pattern[f->spec.inputs] = HOD_NO_VALUE;
+}
+
+static int record_root(hod_call *k, hod_tensor *const *in)
+{
+    hod_fn *f = k->fn;
+    size_t n = (size_t)f->spec.inputs + 1;
+    if (hod__call_record(k, NULL, 0) != 0)
+        return -1;
+    hod_segment *s = k->segment;
+    s->pattern = hod__alloc(n, sizeof *s->pattern);
+    if (!s->pattern)
+        return -1;
+    memcpy(s->pattern, f->pattern, n * sizeof *s->pattern);
+    for (int i = 0; i < f->spec.inputs; i++)
+        if (f->pattern[i] == k->n_values && hod__record_external(k, s, in[i], true) != 0)
+            return -1;
+    return 0;
+}
+
+static int begin(hod_call *k, hod_tensor *const *in)
+{
+    hod_fn *f = k->fn;
+    number_inputs(f, in);
+    for (hod_segment *s = f->last; s; s = s->parent)
+        if (s->tape) /* a history that nobody holds any more still holds values */
+            hod__segment_drop_links(s);
+    bool found = f->recent && hod__replay_begin(k, f->recent, f->pattern, in);
+    for (hod_segment *s = f->roots; s && !found; s = s->sibling)
+        found = hod__replay_begin(k, s, f->pattern, in);
+    if (!found)
+        return record_root(k, in);
+    if (k->failed)
+        return -1;
+    k->taping = k->segment->tape || k->checking;
+    return 0;
+}
+
+static int run_body(hod_call *k, hod_tensor *const *in, hod_tensor **out)
+{
+    hod_fn *f = k->fn;
+    HOD_SCOPE(s);
+    hod__recorder = &k->recorder;
+    int rc = f->body(f->job, in, out);
+    hod__recorder = NULL;
+    if (rc == 0)
+        rc = k->failed ? -1 : check_results(f, out);
+    if (rc == 0)
+        retain_results(f, out);
+    else if (!hod_error())
+        HOD_FAIL(STATE, "%s: the body returned %d and no error", f->name, rc);
+    return rc == 0 ? 0 : -1;
+}
+
+/* A result is what the program computed or a tensor from outside, never one of another call. */
+static int check_values(hod_fn *f, hod_tensor *const *out)
+{
+    for (int i = 0; i < f->spec.outputs; i++)
+        if (!out[i]->storage->data)
+            return HOD_FAIL_RC(STATE, "%s: output %d is a value that an earlier call did not return",
+                               f->name, i);
+    return 0;
+}
+
+static void count_programs(hod_fn *f)
+{
+    hod_compile_report *r = &f->report;
+    r->nodes = r->kernels = r->library_calls = 0;
+    r->arena_bytes = r->arena_bound = 0;
+    for (const hod_segment *s = f->last; s; s = s->parent) {
+        r->nodes += s->stats.nodes;
+        r->kernels += s->stats.kernels;
+        r->library_calls += s->stats.library_calls;
+        r->arena_bytes = HOD_MAX(r->arena_bytes, s->stats.arena_bytes);
+        r->arena_bound = HOD_MAX(r->arena_bound, s->stats.arena_bound);
+    }
+}
+
+static int call_compiled(hod_fn *f, hod_tensor *const *in, hod_tensor **out, bool preparing)
+{
+    hod_call *k = &f->call;
+    const hod_segment *before = f->last;
+    reset(k, preparing);
+    f->report.graph_breaks = 0;
+    int rc = begin(k, in);
+    bool held = false;
+    if (rc == 0) {
+        rc = run_body(k, in, out);
+        held = rc == 0;
+    }
+    if (rc == 0)
+        rc = hod__call_end_segment(k, false);
+    if (rc == 0 && !preparing)
+        rc = check_values(f, out);
+    if (preparing) {
+        hod__call_unpend(k);
+        hod__call_undo(k);
+    }
+    if (held && (rc != 0 || preparing))
+        for (int i = 0; i < f->spec.outputs; i++)
+            hod_tensor_release(out[i]);
+    if (rc != 0 || preparing)
+        memset(out, 0, (size_t)f->spec.outputs * sizeof *out);
+    rc == 0 ? hod__call_settle(k) : hod__call_abandon(k);
+    if (f->last != before)
+        count_programs(f);
+    return rc == 0 && !preparing ? hand_over(f, out, 0) : rc;
+}
+
+static int make_tables(hod_fn *f)
+{
+    if (!f->pattern)
+        f->pattern = hod__alloc((size_t)f->spec.inputs + 1, sizeof *f->pattern);
+    if (!f->out)
+        f->out = hod__alloc((size_t)f->spec.outputs + 1, sizeof *f->out);
+    return f->pattern && f->out ? 0 : -1;
+}
+
+static int check_inputs(hod_fn *f, hod_tensor *const *in, bool preparing)
+{
+    for (int i = 0; i < f->spec.inputs; i++) {
+        if (!in[i])
+            return -1;
+        if (!preparing && !hod__recorder && !in[i]->storage->data)
+            return HOD_FAIL_RC(ARGUMENT, "%s: input %d is a placeholder", f->name, i);
+    }
+    return 0;
+}
+
+int hod_fn_call(hod_fn *f, hod_tensor *const *in, hod_tensor **out)
+{
+    if (!f)
+        return -1;
+    if (out)
+        memset(out, 0, (size_t)f->spec.outputs * sizeof *out);
+    else if (f->spec.outputs > 0)
+        return HOD_FAIL_RC(ARGUMENT, "%s: no room for %d outputs", f->name, f->spec.outputs);
+    if (check_inputs(f, in, false) != 0)
+        return -1;
+    hod_tensor *none;
+    out = out ? out : &none;
+    if (hod__recorder || f->eager)
+        return run_plain(f, in, out); /* inside another function it is a part of that one */
+    if (atomic_flag_test_and_set(&f->busy))
+        return HOD_FAIL_RC(STATE, "%s: called by two threads at once", f->name);
+    int rc = make_tables(f) == 0 ? call_compiled(f, in, out, false) : -1;
+    atomic_flag_clear(&f->busy);
+    return rc;
+}
+
+int hod_fn_prepare(hod_fn *f, hod_tensor *const *in)
+{
+    if (!f || check_inputs(f, in, true) != 0)
+        return -1;
+    if (f->eager)
+        return 0;
+    if (hod__recorder)
+        return HOD_FAIL_RC(STATE, "%s: prepared inside a compiled function", f->name);
+    if (atomic_flag_test_and_set(&f->busy))
+        return HOD_FAIL_RC(STATE, "%s: called by two threads at once", f->name);
+    int rc = make_tables(f);
+    if (rc == 0) {
+        memset(f->out, 0, (size_t)f->spec.outputs * sizeof *f->out);
+        rc = call_compiled(f, in, f->out, true);
+    }
+    atomic_flag_clear(&f->busy);
+    return rc;
+}
+
+hod_tensor *hod_placeholder(hod_dtype dtype, hod_shape shape)
+{
+    hod_meta meta = {.dtype = dtype, .ndim = shape.n};
+    memcpy(meta.shape, shape.d, sizeof meta.shape);
+    int64_t bytes = hod__meta_bytes(&meta);
+    if (bytes < 0)
+        return NULL;
+    hod_storage *s = hod__storage_symbolic(hod__cpu(), bytes);
+    hod_tensor *t = hod__tensor_new(&meta, s);
+    hod__storage_release(s);
+    return hod__own(t);
+}
+
+/* ---- looking ---- */
+
+hod_compile_report hod_fn_report(const hod_fn *f)
+{
+    return f ? f->report : (hod_compile_report){0};
+}
+
+static int print_segment(const hod_segment *s, hod_fn_view view, hod_text *text)
+{
+    switch (view) {
+    case HOD_FN_TRACE: return hod__graph_print(s->graph, text);
+    case HOD_FN_GRAPH: return hod__graph_print(s->optimised, text);
+    case HOD_FN_PROGRAM: return s->program ? hod__program_print(s->program, text) : 0;
+    case HOD_FN_KERNELS: return s->program ? hod__program_print_kernels(s->program, text) : 0;
+    case HOD_FN_TIMELINE: return s->program ? hod__program_timeline(s->program, text) : 0;
+    }
+    return HOD_FAIL_RC(ARGUMENT, "fn_print: no view %d", (int)view);
+}
+
+static int print_path(const hod_segment *s, hod_fn_view view, hod_text *text)
+{
+    if (!s)
+        return 0;
+    if (print_path(s->parent, view, text) != 0)
+        return -1;
+    return print_segment(s, view, text);
+}
+
+int hod_fn_print(const hod_fn *f, hod_fn_view view, FILE *out)
+{
+    if (!f)
+        return -1;
+    if (!f->last)
+        return HOD_FAIL_RC(STATE, "%s: not compiled yet", f->name);
+    hod_text text = {0};
+    int rc = print_path(f->last, view, &text);
+    if (rc == 0 && text.data && fwrite(text.data, 1, (size_t)text.n, out) != (size_t)text.n)
+        rc = HOD_FAIL_RC(IO, "%s: its text was not written", f->name);
+    hod__text_free(&text);
+    return rc;
+}

@@ -1,0 +1,517 @@
+/* Replaying: the fast way through a call whose trace is known.
+ *
+ * An operator is compared with the next entry (operator, attributes, input values) and answered with
+ * the cached handle of its result: no shape rule, no tape, no allocation. Nothing is changed before
+ * everything was compared, so after a mismatch another sibling can be tried at the same place, and
+ * after the last one the call turns into a recording from there.
+ */
+#include "base/scope.h"
+#include "compile/tape_links.h"
+#include "compile/trace.h"
+
+static bool tape_listens(void)
+{
+    return hod__tape && hod__tape->enabled;
+}
+
+/* ---- comparing ---- */
+
+static hod_external *external_of(hod_segment *s, int32_t v)
+{
+    int64_t i = v - s->first;
+    return i < s->n_values && s->values[i].external >= 0 ? &s->externals[s->values[i].external]
+                                                         : NULL;
+}
+
+static bool can_bind(hod_call *k, const hod_external *e, const hod_tensor *t)
+{
+    return t->storage->data && hod__external_fits(e, t) && hod__links_open(t) == e->has_graph &&
+           hod__call_known(k, t) == HOD_NO_VALUE;
+}
+
+static int bind(hod_call *k, const hod_external *e, hod_tensor *t)
+{
+    if (t != e->last) {
+        int32_t *place = hod__push(&k->shifted, &k->n_shifted, &k->cap_shifted, sizeof *place);
+        if (!place)
+            return -1;
+        *place = e->value;
+    }
+    return hod__call_bind(k, e->value, t);
+}
+
+/* Compares tensors with values of which some are new externals, and binds those. */
+static bool match_new(hod_call *k, hod_segment *s, int n, const int32_t *in, hod_tensor *const *t)
+{
+    hod_tensor *fresh[HOD_OP_MAX_INPUTS];
+    int32_t next = k->n_values;
+    for (int i = 0; i < n; i++) {
+        if (in[i] < k->n_values) {
+            if (k->handles[in[i]] != t[i] && hod__call_known(k, t[i]) != in[i])
+                return false;
+        } else if (in[i] < next) {
+            if (fresh[in[i] - k->n_values] != t[i])
+                return false;
+        } else {
+            const hod_external *e = in[i] == next ? external_of(s, next) : NULL;
+            if (!e || !can_bind(k, e, t[i]))
+                return false;
+            for (int32_t j = 0; j < next - k->n_values; j++)
+                if (fresh[j] == t[i])
+                    return false;
+            fresh[next++ - k->n_values] = t[i];
+        }
+    }
+    for (int32_t first = k->n_values, v = first; v < next; v++)
+        if (bind(k, external_of(s, v), fresh[v - first]) != 0) {
+            k->failed = true;
+            return false;
+        }
+    return true;
+}
+
+static bool match_op(hod_call *k, hod_segment *s, const hod_op_call *c)
+{
+    const hod_entry *e = &s->entries[k->cursor];
+    if (k->cursor >= s->n || e->kind != HOD_ENTRY_OP || e->op != (int16_t)c->op || e->n != c->n ||
+        e->grad != tape_listens())
+        return false;
+    if (e->bytes && (!c->attrs || memcmp(s->attrs + (int64_t)e->attrs * 8, c->attrs, e->bytes) != 0))
+        return false;
+    const int32_t *in = s->in + e->in;
+    uint64_t wants = 0;
+    bool same = true;
+    for (int i = 0; i < c->n; i++) {
+        wants |= (uint64_t)c->in[i]->requires_grad << i;
+        same = same && k->handles[in[i]] == c->in[i];
+    }
+    return wants == e->wants && (same || match_new(k, s, c->n, in, c->in));
+}
+
+/* ---- effects ---- */
+
+static bool is_shifted(const hod_call *k, int32_t v)
+{
+    for (int64_t i = 0; i < k->n_shifted; i++)
+        if (k->shifted[i] == v)
+            return true;
+    return false;
+}
+
+/* Whether the tensor changed in place shares memory with another of this call. The tensors of the
+ * last call were checked then, so usually only those that took another's place are looked at. */
+static bool is_alone(const hod_call *k, int32_t v)
+{
+    const hod_tensor *t = k->handles[v];
+    if (k->mixed || is_shifted(k, v)) {
+        for (int64_t i = 0; i < k->n_bound; i++)
+            if (k->bound[i].value != v && hod__overlap(k->bound[i].tensor, t))
+                return false;
+        return true;
+    }
+    for (int64_t i = 0; i < k->n_shifted; i++)
+        if (hod__overlap(k->handles[k->shifted[i]], t))
+            return false;
+    return true;
+}
+
+static hod_grad_slot *effect_slot(hod_call *k, const hod_effect *e)
+{
+    hod_segment *maker = hod__segment_of(k->segment, e->value);
+    const hod_external *sum = &maker->externals[maker->values[e->value - maker->first].external];
+    return hod__links_slot(k->handles[sum->leaf]);
+}
+
+static bool can_accumulate(const hod_effect *e, const hod_grad_slot *slot)
+{
+    return slot && (e->first || slot->present);
+}
+
+/* ---- the beginning ---- */
+
+bool hod__replay_begin(hod_call *k, hod_segment *s, const int32_t *pattern, hod_tensor *const *in)
+{
+    int n = k->fn->spec.inputs;
+    if (memcmp(s->pattern, pattern, ((size_t)n + 1) * sizeof *pattern) != 0)
+        return false;
+    for (int i = 0; i < n; i++) {
+        const hod_external *e = external_of(s, pattern[i]);
+        if (!hod__external_fits(e, in[i]) || hod__links_open(in[i]) != e->has_graph)
+            return false;
+    }
+    if (hod__call_reserve(k, s->n_values) != 0)
+        return false;
+    k->segment = s;
+    for (int i = 0; i < n; i++)
+        if (pattern[i] == k->n_values && bind(k, external_of(s, pattern[i]), in[i]) != 0)
+            k->failed = true;
+    return true;
+}
+
+/* ---- answering ---- */
+
+/* Results that somebody may still hold, or whose storage got memory, from the last call. */
+static bool is_free(const hod_segment *s, int32_t v)
+{
+    const hod_tensor *h = s->values[v - s->first].handle;
+    if (atomic_load_explicit(&h->refs, memory_order_acquire) != 1)
+        return false;
+    int count = 1;
+    for (int32_t w = s->forms[v - s->first].first_view; w >= 0;
+         w = s->forms[w - s->first].next_view) {
+        const hod_tensor *view = s->values[w - s->first].handle;
+        if (!view || view->storage != h->storage)
+            continue;
+        count++;
+        if (atomic_load_explicit(&view->refs, memory_order_acquire) != 1)
+            return false;
+    }
+    return atomic_load_explicit(&h->storage->refs, memory_order_acquire) == count;
+}
+
+static hod_tensor *fresh_result(const hod_form *form)
+{
+    hod_storage *s = hod__storage_symbolic(hod__cpu(), hod__meta_bytes(&form->meta));
+    hod_tensor *t = hod__tensor_new(&form->meta, s);
+    hod__storage_release(s);
+    return t;
+}
+
+static hod_tensor *base_handle(hod_segment *s, int32_t v)
+{
+    hod_value *value = &s->values[v - s->first];
+    if (value->handle && is_free(s, v)) {
+        if (value->handle->autograd)
+            hod__links_drop(value->handle);
+        hod_storage *storage = value->handle->storage;
+        if (storage->data)
+            value->block = storage->data;
+        storage->data = NULL;
+    } else {
+        hod_tensor *fresh = fresh_result(&s->forms[v - s->first]);
+        if (!fresh)
+            return NULL;
+        hod_tensor_release(value->handle);
+        value->handle = fresh;
+    }
+    value->loose = false;
+    return value->handle;
+}
+
+static hod_tensor *view_handle(hod_segment *s, int32_t v, hod_tensor *in0)
+{
+    hod_value *value = &s->values[v - s->first];
+    const hod_form *form = &s->forms[v - s->first];
+    hod_tensor *h = value->handle;
+    if (!h || (value->loose && atomic_load_explicit(&h->refs, memory_order_acquire) != 1)) {
+        h = hod__tensor_new(&form->meta, in0->storage);
+        if (!h)
+            return NULL;
+        memcpy(h->strides, form->strides, sizeof h->strides);
+        hod_tensor_release(value->handle);
+        value->handle = h;
+    }
+    if (h->autograd)
+        hod__links_drop(h);
+    if (h->storage != in0->storage) {
+        hod__storage_retain(in0->storage);
+        hod__storage_release(h->storage);
+        h->storage = in0->storage;
+    }
+    h->offset = in0->offset + form->step;
+    value->loose = false;
+    return h;
+}
+
+hod_tensor *hod__replay_handle(hod_call *k, hod_segment *s, int32_t v, hod_tensor *in0)
+{
+    hod_value *value = &s->values[v - s->first];
+    hod_tensor *h = value->handle;
+    if (value->view)
+        h = view_handle(s, v, in0);
+    else if (!h || value->loose)
+        h = base_handle(s, v);
+    if (!h)
+        return NULL;
+    h->requires_grad = value->requires_grad;
+    __atomic_store_n(&h->trace_value, v, __ATOMIC_RELAXED);
+    __atomic_store_n(&h->trace_stamp, k->stamp, __ATOMIC_RELAXED);
+    k->handles[v] = h;
+    k->n_values = v + 1;
+    return h;
+}
+
+static hod_tensor *answer_effect(hod_call *k, hod_segment *s, const hod_entry *e,
+                                 const hod_op_call *c)
+{
+    int32_t dst = s->in[e->in];
+    if (hod__value_is_input(s, dst) && hod__call_pend(k, c->in[0]->storage) != 0)
+        k->failed = true;
+    return c->in[0];
+}
+
+static hod_tensor *answer(hod_call *k, hod_segment *s, const hod_op_call *c)
+{
+    const hod_entry *e = &s->entries[k->cursor];
+    hod_tensor *h = e->out == HOD_NO_VALUE
+                        ? answer_effect(k, s, e, c)
+                        : hod__replay_handle(k, s, e->out, c->n > 0 ? c->in[0] : NULL);
+    if (!h) {
+        k->failed = true;
+        return NULL;
+    }
+    k->cursor++;
+    if (k->taping && e->grad && e->wants && !(hod__op_info[e->op].flags & HOD_OPF_NODIFF) &&
+        hod__tape->note(hod__tape, c, h) != 0)
+        k->failed = true;
+    return e->out == HOD_NO_VALUE ? h : hod__own(hod_tensor_retain(h));
+}
+
+/* ---- siblings ---- */
+
+static hod_segment *siblings(const hod_call *k)
+{
+    return k->segment->parent ? k->segment->parent->children : k->fn->roots;
+}
+
+/* Goes on in another segment that begins as this one did. */
+static int switch_to(hod_call *k, hod_segment *s)
+{
+    hod__segment_swap_handles(s, k->segment, k->n_values);
+    for (int64_t i = 0; i < k->n_open; i++)
+        if (k->open[i].segment == k->segment)
+            k->open[i].segment = s;
+    for (int32_t v = s->first; v < k->n_values; v++) {
+        hod_value *value = &s->values[v - s->first];
+        if (value->handle)
+            value->loose = true;
+    }
+    k->segment = s;
+    k->mixed = true;
+    return s->tape && !k->taping ? hod__call_need_tape(k) : 0;
+}
+
+/* A sibling may know fewer values than handles has room for, never more than was reserved. */
+static bool takes_part(const hod_call *k, const hod_segment *s)
+{
+    return s != k->segment && hod__segment_same_prefix(k->segment, s, k->cursor, k->n_values);
+}
+
+static bool next_is_op(const hod_segment *s, int64_t cursor, const hod_op_call *c)
+{
+    return cursor < s->n && s->entries[cursor].kind == HOD_ENTRY_OP &&
+           s->entries[cursor].op == (int16_t)c->op;
+}
+
+hod_tensor *hod__replay_op(hod_recorder *r, const hod_op_call *c)
+{
+    hod_call *k = (hod_call *)r;
+    if (k->recording || k->failed)
+        return NULL;
+    if (match_op(k, k->segment, c))
+        return answer(k, k->segment, c);
+    for (hod_segment *s = siblings(k); s && !k->failed; s = s->sibling) {
+        if (!next_is_op(s, k->cursor, c) || !takes_part(k, s) ||
+            hod__call_reserve(k, s->n_values) != 0 || !match_op(k, s, c))
+            continue;
+        if (switch_to(k, s) != 0) {
+            k->failed = true;
+            return NULL;
+        }
+        return answer(k, s, c);
+    }
+    return NULL; /* the shape rule may refuse it; else it comes back through `note` */
+}
+
+bool hod__replay_end(hod_call *k, bool broken)
+{
+    hod_segment *now = k->segment;
+    if (now->n == k->cursor && now->broken == broken)
+        return true;
+    for (hod_segment *s = siblings(k); s; s = s->sibling)
+        if (s->n == k->cursor && s->broken == broken && takes_part(k, s)) {
+            if (switch_to(k, s) != 0)
+                k->failed = true;
+            return true;
+        }
+    return false;
+}
+
+int hod__replay_fork(hod_call *k)
+{
+    hod_segment *from = k->segment;
+    if (hod__call_record(k, from->parent, from->first) != 0)
+        return -1;
+    hod_segment *s = k->segment;
+    if (hod__segment_copy_prefix(s, from, k->cursor, k->n_values) != 0)
+        return -1;
+    for (int64_t i = 0; i < s->n_values; i++)
+        s->values[i].loose = true;
+    for (int64_t i = 0; i < k->n_open; i++)
+        if (k->open[i].segment == from)
+            k->open[i].segment = s;
+    for (int64_t i = 0; i < k->cursor; i++)
+        if (hod__graph_step(k, s, i) != 0)
+            return -1;
+    return k->taping ? 0 : hod__call_relink(k);
+}
+
+/* ---- accumulation, spans ---- */
+
+static const hod_effect *effect_at(const hod_segment *s, int64_t entry)
+{
+    for (int64_t i = 0; i < s->n_effects; i++)
+        if (s->effects[i].entry == entry)
+            return &s->effects[i];
+    return NULL;
+}
+
+static bool match_accumulate(hod_call *k, hod_segment *s, hod_grad_slot *slot, hod_tensor *g)
+{
+    const hod_entry *e = &s->entries[k->cursor];
+    if (k->cursor >= s->n || e->kind != HOD_ENTRY_ACCUMULATE)
+        return false;
+    int32_t in[2] = {s->in[e->in + 1], s->in[e->in]}; /* in the order they were first read */
+    const hod_effect *effect = effect_at(s, k->cursor);
+    hod_segment *maker = hod__segment_of(s, in[1]);
+    const hod_external *sum = &maker->externals[maker->values[in[1] - maker->first].external];
+    if (hod__links_slot(k->handles[sum->leaf]) != slot || !can_accumulate(effect, slot) ||
+        hod__slot_buffer(slot, &sum->meta) != 0 ||
+        !match_new(k, s, 2, in, (hod_tensor *[]){g, slot->sum}) || !is_alone(k, in[1]))
+        return false;
+    if (hod__call_pend(k, slot->sum->storage) != 0 ||
+        (effect->first && hod__call_use_slot(k, slot) != 0))
+        k->failed = true;
+    return true;
+}
+
+bool hod__replay_accumulate(hod_call *k, hod_grad_slot *slot, hod_tensor *g)
+{
+    bool found = match_accumulate(k, k->segment, slot, g);
+    for (hod_segment *s = siblings(k); s && !found && !k->failed; s = s->sibling) {
+        found = takes_part(k, s) && hod__call_reserve(k, s->n_values) == 0 &&
+                match_accumulate(k, s, slot, g);
+        if (found && switch_to(k, s) != 0)
+            k->failed = true;
+    }
+    k->cursor += found;
+    return found;
+}
+
+/* Gives back the externals bound since there were n of them. */
+static void unbind(hod_call *k, int64_t n, int64_t shifted, int32_t values)
+{
+    while (k->n_bound > n) {
+        hod_bound *b = &k->bound[--k->n_bound];
+        k->handles[b->value] = NULL;
+        __atomic_store_n(&b->tensor->trace_stamp, 0, __ATOMIC_RELAXED);
+        hod_tensor_release(b->tensor);
+    }
+    k->n_shifted = shifted;
+    k->n_values = values;
+}
+
+/* What stands for external e without its operators being seen. */
+static hod_tensor *unseen(hod_call *k, hod_segment *s, const hod_external *e)
+{
+    if (e->leaf == HOD_NO_VALUE)
+        return e->pin;
+    hod_tensor *leaf = k->handles[e->leaf];
+    if (!leaf && external_of(s, e->leaf))
+        leaf = external_of(s, e->leaf)->pin;
+    hod_grad_slot *slot = hod__links_slot(leaf);
+    return slot && hod__slot_buffer(slot, &e->meta) == 0 ? slot->sum : NULL;
+}
+
+static bool bind_unseen(hod_call *k, hod_segment *s, const hod_span_record *p)
+{
+    for (int32_t i = p->first_external; i < p->end_external; i++) {
+        const hod_external *e = &s->externals[i];
+        hod_tensor *t = unseen(k, s, e);
+        if (!t || !can_bind(k, e, t) || bind(k, e, t) != 0)
+            return false;
+    }
+    for (int32_t i = p->first_effect; i < p->end_effect; i++) {
+        const hod_effect *e = &s->effects[i];
+        if (!is_alone(k, e->value) || (e->accumulate && !can_accumulate(e, effect_slot(k, e))))
+            return false;
+    }
+    return true;
+}
+
+bool hod__replay_stretch(hod_call *k, hod_segment *s, const hod_span_record *p)
+{
+    int64_t bound = k->n_bound, shifted = k->n_shifted;
+    int32_t values = k->n_values;
+    if (!bind_unseen(k, s, p)) {
+        unbind(k, bound, shifted, values);
+        return false;
+    }
+    for (int32_t i = p->first_effect; i < p->end_effect; i++) {
+        const hod_effect *e = &s->effects[i];
+        hod_tensor *t = k->handles[e->value];
+        if (hod__call_pend(k, t->storage) != 0)
+            k->failed = true;
+        if (e->accumulate) {
+            hod_grad_slot *slot = effect_slot(k, e);
+            if (e->first && hod__call_use_slot(k, slot) != 0)
+                k->failed = true;
+            slot->present = true;
+        }
+        hod__bump(t);
+    }
+    k->n_values = p->values;
+    return true;
+}
+
+static bool match_span(const hod_call *k, const hod_segment *s, const char *kind, uint64_t key,
+                       int32_t value)
+{
+    if (k->cursor >= s->n || s->entries[k->cursor].kind != HOD_ENTRY_SPAN)
+        return false;
+    const hod_span_record *p = &s->spans[s->entries[k->cursor].in];
+    return p->key == key && p->value == value && strcmp(p->kind, kind) == 0;
+}
+
+static int enter_span(hod_call *k)
+{
+    hod_segment *s = k->segment;
+    int32_t span = s->entries[k->cursor].in;
+    const hod_span_record *p = &s->spans[span];
+    if (p->skippable && !k->taping && !k->checking) {
+        if (!hod__replay_stretch(k, s, p))
+            return -1;
+        k->cursor = p->end;
+        return 1;
+    }
+    hod_open_span *o = hod__push(&k->open, &k->n_open, &k->cap_open, sizeof *o);
+    if (!o)
+        return -1;
+    *o = (hod_open_span){s, span};
+    k->cursor++;
+    return 0;
+}
+
+int hod__replay_span_begin(hod_call *k, const char *kind, uint64_t key, int32_t value)
+{
+    if (match_span(k, k->segment, kind, key, value))
+        return enter_span(k);
+    for (hod_segment *s = siblings(k); s; s = s->sibling)
+        if (match_span(k, s, kind, key, value) && takes_part(k, s) &&
+            hod__call_reserve(k, s->n_values) == 0) {
+            if (switch_to(k, s) != 0)
+                return -1;
+            return enter_span(k);
+        }
+    return -1;
+}
+
+bool hod__replay_span_end(hod_call *k, const char *kind)
+{
+    const hod_segment *s = k->segment;
+    if (k->cursor >= s->n || s->entries[k->cursor].kind != HOD_ENTRY_SPAN_END ||
+        strcmp(s->attrs + (int64_t)s->entries[k->cursor].attrs * 8, kind) != 0)
+        return false;
+    k->cursor++;
+    return true;
+}
