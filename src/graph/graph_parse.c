@@ -310,6 +310,13 @@ static int op_of(word w)
     return -1;
 }
 
+/* "%7" on this line; on the next one it begins another node. */
+static bool operand_follows(parser *p)
+{
+    p->at += strspn(p->at, " \t");
+    return *p->at == '%';
+}
+
 static int parse_node(parser *p)
 {
     hod_ref self, in[HOD_OP_MAX_INPUTS];
@@ -331,7 +338,7 @@ static int parse_node(parser *p)
     if (input)
         return parse_input(p, &meta);
     int n = 0;
-    for (; peek(p, '%'); n++) {
+    for (; operand_follows(p); n++) {
         if (n == HOD_OP_MAX_INPUTS)
             return expected(p, "fewer inputs");
         if (parse_ref(p, p->g->n, &in[n]))
