@@ -231,7 +231,8 @@ bool hod__graph_equal(const hod_graph *a, const hod_graph *b)
             memcmp(x->strides, y->strides, sizeof x->strides) != 0)
             return false;
     }
-    return memcmp(a->outputs, b->outputs, (size_t)a->n_outputs * sizeof *a->outputs) == 0;
+    return a->n_outputs == 0 ||
+           memcmp(a->outputs, b->outputs, (size_t)a->n_outputs * sizeof *a->outputs) == 0;
 }
 
 uint64_t hod__graph_hash(const hod_graph *g)
