@@ -165,7 +165,7 @@ int32_t hod__new_buffer(hod_builder *b, int64_t bytes, hod_ref node)
         return -1;
     buffer->bytes = HOD_MAX(bytes, 1);
     *of = node;
-    return (int32_t)n;
+    return (int32_t)n - 1;
 }
 
 static bool owns_buffer(const hod_builder *b, hod_ref r)

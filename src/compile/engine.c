@@ -140,19 +140,11 @@ static hod_storage *output_storage(hod_call *k, const hod_output *o)
     return k->handles[o->value]->storage;
 }
 
-static bool is_wanted(const hod_call *k, const hod_segment *s, const hod_output *o)
-{
-    return k->handles[o->value] && (s->broken || k->scratch[o->value - s->first] == INT32_MIN);
-}
-
-/* Gives every wanted output its memory: that of the last call if nobody kept it. */
+/* Gives every output its memory: that of the last call if nobody kept it. */
 static int place_outputs(hod_call *k, hod_segment *s)
 {
     for (int64_t i = 0; i < s->n_outputs; i++) {
         const hod_output *o = &s->outputs[i];
-        s->run_out[i] = NULL;
-        if (!is_wanted(k, s, o))
-            continue;
         hod_value *v = &s->values[o->value - s->first];
         hod_storage *storage = output_storage(k, o);
         if (!v->block)
@@ -199,8 +191,7 @@ static int interpret(hod_call *k, hod_segment *s)
         return -1;
     int rc = hod__graph_interpret(s->optimised, s->run_in, s->run_slots, out);
     for (int64_t i = 0; rc == 0 && i < s->n_outputs; i++)
-        if (s->run_out[i])
-            rc = copy_out(k, &s->outputs[i], out[i], s->run_out[i]);
+        rc = copy_out(k, &s->outputs[i], out[i], s->run_out[i]);
     free(out);
     return rc;
 }
@@ -237,12 +228,11 @@ int hod__segment_run(hod_call *k, hod_segment *s)
     for (int64_t i = 0; i < k->n_slots; i++)
         k->slots[i].slot->present = k->slots[i].after;
     k->n_slots = 0;
-    for (int64_t i = 0; i < s->n_outputs; i++)
-        if (s->run_out[i]) {
-            hod_value *v = &s->values[s->outputs[i].value - s->first];
-            output_storage(k, &s->outputs[i])->data = s->run_out[i];
-            v->block = NULL;
-            v->loose = true;
-        }
+    for (int64_t i = 0; i < s->n_outputs; i++) {
+        hod_value *v = &s->values[s->outputs[i].value - s->first];
+        output_storage(k, &s->outputs[i])->data = s->run_out[i];
+        v->block = NULL;
+        v->loose = true;
+    }
     return 0;
 }
