@@ -94,6 +94,8 @@ void hod__tape_install(void);
  * it to rebuild the links of a replayed prefix. Does nothing when no input requires a gradient or
  * gradients are disabled. 0 or -1. */
 int hod__tape_note(const hod_op_call *c, hod_tensor *out);
+/* Says that the tape is about to be looked at: a replay that went without one builds it now. */
+void hod__tape_wanted(void);
 /* Links `out` to `in` through a custom node, which owns `state` from here on, also on failure. */
 int hod__tape_note_custom(const hod_custom *custom, void *state, int n, hod_tensor *const *in,
                           hod_tensor *out);

@@ -444,8 +444,10 @@ int hod_backward_make(hod_tensor *t, const hod_backward_spec *spec)
 {
     if (!t || !spec->gradient)
         return -1;
-    if (spec->gradient != HOD_ONES || hod__anomaly || hod__hooks_exist())
+    if (spec->gradient != HOD_ONES || hod__anomaly || hod__hooks_exist()) {
+        hod__tape_wanted();
         return backward_body(t, spec);
+    }
     /* Its operators follow from the graph of t and the options alone: a replay may skip them. */
     uint64_t key = (uint64_t)spec->retain_graph | (uint64_t)spec->create_graph << 1;
     if (hod__span_begin("backward", key, t))
@@ -495,6 +497,7 @@ int hod_grad_of_make(hod_tensor *y, int n, hod_tensor *const *inputs, hod_tensor
         out[i] = NULL;
     if (!y || n <= 0)
         return y ? HOD_FAIL_RC(ARGUMENT, "grad_of: %d inputs", n) : -1;
+    hod__tape_wanted();
     int rc = set_targets(n, inputs);
     if (rc == 0) {
         HOD_SCOPE(s);

@@ -10,6 +10,7 @@
 
 const hod_node *hod_grad_fn(const hod_tensor *t)
 {
+    hod__tape_wanted();
     return hod__has_grad_fn(t) ? t->autograd->grad_fn : NULL;
 }
 

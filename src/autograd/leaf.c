@@ -62,6 +62,7 @@ int hod_retain_grad(hod_tensor *t)
 {
     if (!t)
         return -1;
+    hod__tape_wanted();
     if (!t->requires_grad)
         return HOD_FAIL_RC(STATE, "retain_grad: %s requires no gradient", HOD_SHAPE_TEXT(t));
     if (hod__has_grad_fn(t))
@@ -85,6 +86,7 @@ int hod_add_grad_hook(hod_tensor *t, hod_grad_hook *hook, void *context)
 {
     if (!t)
         return -1;
+    hod__tape_wanted();
     if (!t->requires_grad)
         return HOD_FAIL_RC(STATE, "gradient hook: %s requires no gradient", HOD_SHAPE_TEXT(t));
     struct hod_grad_meta *m = hod__grad_meta(t);

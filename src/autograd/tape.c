@@ -257,6 +257,8 @@ static bool any_requires_grad(int n, hod_tensor *const *in)
 static int check_write(hod_tensor *dst, const hod_tensor *src)
 {
     if (dst->requires_grad && !hod__has_grad_fn(dst))
+        hod__tape_wanted();
+    if (dst->requires_grad && !hod__has_grad_fn(dst))
         return HOD_FAIL_RC(STATE, "assign: %s is a leaf that requires a gradient; change it in a "
                                   "scope without gradients",
                            HOD_SHAPE_TEXT(dst));
@@ -303,6 +305,7 @@ int hod__tape_note(const hod_op_call *c, hod_tensor *out)
 int hod__tape_note_custom(const hod_custom *custom, void *state, int n, hod_tensor *const *in,
                           hod_tensor *out)
 {
+    hod__tape_wanted();
     hod_node *node = node_new(HOD_OPS, n);
     if (!node) {
         custom->release(state);
@@ -329,6 +332,11 @@ static int hook_check_write(hod_tape_hook *t, hod_tensor *dst, hod_tensor *src)
 {
     (void)t;
     return check_write(dst, src);
+}
+
+void hod__tape_wanted(void)
+{
+    (void)hod__span_begin("tape", 0, NULL);
 }
 
 void hod__tape_install(void)
