@@ -11,6 +11,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <math.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
@@ -159,6 +160,32 @@ TEST(toolchain_same_name_other_text_is_another_kernel)
         f[i]((void *[]){&seen}, NULL, 0, 1);
         EQ_INT(seen, i + 1);
     }
+}
+
+static void *thread_builds(void *n)
+{
+    hod_kernel_source source[KERNELS];
+    hod_kernel *kernel[KERNELS];
+    for (int k = 0; k < KERNELS; k++)
+        source[k] = (hod_kernel_source){name_room[k], text_room[k]};
+    CHECK(hod__toolchain_build(source, (int)(intptr_t)n, kernel, NULL) == 0);
+    return (void *)(intptr_t)kernel[0];
+}
+
+TEST(toolchain_threads_build_at_once)
+{
+    use_cache("cache");
+    hod_kernel_source source[KERNELS];
+    make_sources(source, KERNELS);
+    pthread_t thread[4];
+    void *first[4];
+    for (int i = 0; i < 4; i++)
+        EQ_INT(pthread_create(&thread[i], NULL, thread_builds, (void *)(intptr_t)(i + 2)), 0);
+    for (int i = 0; i < 4; i++)
+        EQ_INT(pthread_join(thread[i], &first[i]), 0);
+    for (int i = 1; i < 4; i++)
+        CHECK(first[i] == first[0]);
+    EQ_INT(build_and_check(KERNELS).from_memory, KERNELS - 1); /* 5 were the most asked for */
 }
 
 /* ---- wrong use ---- */
