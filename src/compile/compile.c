@@ -241,6 +241,27 @@ static void count_programs(hod_fn *f)
     }
 }
 
+/* Static mode: the body is not called where a call of it is known for these inputs. HOD_CHECK_STATIC
+ * calls it all the same and compares. 1: done, 0: call the body, -1: failed. */
+static int call_static(hod_fn *f, hod_tensor *const *in, hod_tensor **out)
+{
+    hod_call *k = &f->call;
+    const char *check = getenv("HOD_CHECK_STATIC");
+    reset(k, false);
+    number_inputs(f, in);
+    k->promise = hod__static_find(f, in);
+    if (!k->promise || (check && strcmp(check, "1") == 0))
+        return 0;
+    int rc = hod__static_run(k, k->promise, in, out);
+    if (rc != 1) {
+        hod__call_abandon(k);
+        memset(out, 0, (size_t)f->spec.outputs * sizeof *out);
+        return rc;
+    }
+    hod__call_settle(k);
+    return hand_over(f, out, 0) == 0 ? 1 : -1;
+}
+
 static int call_compiled(hod_fn *f, hod_tensor *const *in, hod_tensor **out, bool preparing)
 {
     hod_call *k = &f->call;
@@ -253,8 +274,12 @@ static int call_compiled(hod_fn *f, hod_tensor *const *in, hod_tensor **out, boo
         rc = run_body(k, in, out);
         held = rc == 0;
     }
+    if (rc == 0 && k->promise)
+        rc = hod__static_check(k, k->promise);
     if (rc == 0)
-        rc = hod__call_end_segment(k, false);
+        rc = hod__call_end_segment(k, false, false);
+    if (rc == 0 && !preparing && f->spec.mode == HOD_COMPILE_REDUCE_OVERHEAD)
+        rc = hod__static_note(k, out);
     if (rc == 0 && !preparing)
         rc = check_values(f, out);
     if (preparing) {
@@ -308,7 +333,13 @@ int hod_fn_call(hod_fn *f, hod_tensor *const *in, hod_tensor **out)
         return run_plain(f, in, out); /* inside another function it is a part of that one */
     if (atomic_flag_test_and_set(&f->busy))
         return HOD_FAIL_RC(STATE, "%s: called by two threads at once", f->name);
-    int rc = make_tables(f) == 0 ? call_compiled(f, in, out, false) : -1;
+    int rc = make_tables(f);
+    int done = 0;
+    f->call.promise = NULL;
+    if (rc == 0 && f->spec.mode == HOD_COMPILE_REDUCE_OVERHEAD)
+        done = call_static(f, in, out);
+    if (rc == 0 && done <= 0)
+        rc = done < 0 ? -1 : call_compiled(f, in, out, false);
     atomic_flag_clear(&f->busy);
     return rc;
 }

@@ -49,7 +49,7 @@ int hod__call_bind(hod_call *k, int32_t v, hod_tensor *t)
     return 0;
 }
 
-static bool same_view(const hod_tensor *a, const hod_tensor *b)
+bool hod__same_view(const hod_tensor *a, const hod_tensor *b)
 {
     size_t sizes = (size_t)a->ndim * sizeof *a->shape;
     return a->storage == b->storage && a->offset == b->offset && a->dtype == b->dtype &&
@@ -62,7 +62,7 @@ int32_t hod__call_known(hod_call *k, const hod_tensor *t)
     if (__atomic_load_n(&t->trace_stamp, __ATOMIC_RELAXED) == k->stamp) {
         int32_t v = __atomic_load_n(&t->trace_value, __ATOMIC_RELAXED);
         const hod_tensor *h = v >= 0 && v < k->n_values ? k->handles[v] : NULL;
-        if (h && (h == t || same_view(h, t)))
+        if (h && (h == t || hod__same_view(h, t)))
             return v;
     }
     for (int64_t i = 0; i < k->n_bound; i++)
@@ -171,13 +171,8 @@ static int leak_from_span(hod_call *k, int32_t v)
 int32_t hod__call_value(hod_call *k, hod_tensor *t)
 {
     int32_t v = hod__call_known(k, t);
-    bool waits = !t->storage->data && hod__call_is_pending(k, t->storage);
-    if (v != HOD_NO_VALUE && !(waits && k->live[v].node == HOD_NO_REF))
-        return leak_from_span(k, v) == 0 ? v : HOD_NO_VALUE;
-    if (waits && hod__call_break(k, "a tensor shares memory with one changed before") != 0)
-        return HOD_NO_VALUE;
     if (v != HOD_NO_VALUE)
-        return v;
+        return leak_from_span(k, v) == 0 ? v : HOD_NO_VALUE;
     if (!t->storage->data) {
         HOD_FAIL(STATE, "%s: %s %s was computed by an earlier call of a compiled function, which "
                         "did not return it",
@@ -249,19 +244,25 @@ bool hod__overlap(const hod_tensor *a, const hod_tensor *b)
     return a0 < b1 && b0 < a1;
 }
 
-/* Makes sure that an effect on dst is one on a whole value that no other input shares. A break
- * helps: behind it views are real tensors, and nothing has been read yet. */
-static int clear_destination(hod_call *k, int32_t dst)
+/* Behind a break everything is real and nothing has been read, so there the operator fits. */
+const char *hod__record_refusal(hod_call *k, int n, hod_tensor *const *in, bool effect)
 {
-    hod_segment *s = k->segment;
-    if (!hod__value_is_input(s, dst))
-        return s->values[dst - s->first].view
-                   ? hod__call_break(k, "a view is changed in place")
-                   : 0;
+    const hod_segment *s = k->segment;
+    for (int i = 0; i < n; i++) {
+        int32_t v = hod__call_known(k, in[i]);
+        if ((v == HOD_NO_VALUE || k->live[v].node == HOD_NO_REF) && !in[i]->storage->data &&
+            hod__call_is_pending(k, in[i]->storage))
+            return "a tensor shares memory with one changed before";
+    }
+    if (!effect)
+        return NULL;
+    int32_t dst = hod__call_known(k, in[0]);
+    if (dst != HOD_NO_VALUE && !hod__value_is_input(s, dst))
+        return s->values[dst - s->first].view ? "a view is changed in place" : NULL;
     for (int64_t i = 0; i < s->n_inputs; i++)
-        if (s->inputs[i] != dst && hod__overlap(k->handles[s->inputs[i]], k->handles[dst]))
-            return hod__call_break(k, "the tensor changed in place shares memory with another");
-    return 0;
+        if (s->inputs[i] != dst && hod__overlap(k->handles[s->inputs[i]], in[0]))
+            return "the tensor changed in place shares memory with another";
+    return NULL;
 }
 
 static int note_effect(hod_call *k, int32_t value, bool accumulate)
@@ -312,11 +313,12 @@ int hod__record_note(hod_recorder *r, const hod_op_call *c, hod_tensor *out)
     bool effect = hod__op_info[c->op].class == HOD_EFFECT;
     if (!k->recording && hod__replay_fork(k) != 0)
         goto failed;
+    const char *refusal = hod__record_refusal(k, c->n, c->in, effect);
+    if (refusal && hod__call_break(k, refusal, true) != 0)
+        goto failed;
     for (int i = 0; i < c->n; i++)
         if ((in[i] = hod__call_value(k, c->in[i])) == HOD_NO_VALUE)
             goto failed;
-    if (effect && clear_destination(k, in[0]) != 0)
-        goto failed;
     if (append_op(k, c, in, out) == 0)
         return 0;
 failed:
@@ -361,6 +363,19 @@ int hod__slot_buffer(hod_grad_slot *slot, const hod_meta *meta)
     return slot->sum ? 0 : -1;
 }
 
+/* Gradients that were cleared or used after a backward of this segment go on in the next. */
+static const char *accumulate_refusal(hod_call *k, const hod_grad_slot *slot, hod_tensor *g)
+{
+    const hod_segment *s = k->segment;
+    int32_t sum = hod__call_known(k, slot->sum);
+    for (int64_t i = 0; i < s->n_effects; i++)
+        if (s->effects[i].value == sum && s->effects[i].accumulate &&
+            (!slot->present || hod__value_node_is_read(k, s, sum) ||
+             hod__node(s->graph, k->live[sum].node)->op != HOD_OP_accumulate))
+            return "a gradient is used or cleared between two backwards";
+    return hod__record_refusal(k, 2, (hod_tensor *[]){slot->sum, g}, true);
+}
+
 static int record_accumulate(hod_call *k, hod_grad_slot *slot, hod_tensor *g, int32_t leaf)
 {
     hod_meta meta[2] = {hod__meta(g), hod__meta(g)}, out;
@@ -368,14 +383,13 @@ static int record_accumulate(hod_call *k, hod_grad_slot *slot, hod_tensor *g, in
         return -1;
     meta[0] = hod__meta(slot->sum);
     int32_t in[2];
-    if (hod__op_shape(HOD_OP_accumulate, NULL, 2, meta, &out) != 0 ||
-        (in[1] = hod__call_value(k, g)) == HOD_NO_VALUE ||
-        (in[0] = hod__call_value(k, slot->sum)) == HOD_NO_VALUE || clear_destination(k, in[0]) != 0)
+    if (hod__op_shape(HOD_OP_accumulate, NULL, 2, meta, &out) != 0)
         return -1;
-    for (int64_t i = 0; !slot->present && i < k->segment->n_effects; i++)
-        if (k->segment->effects[i].value == in[0] && k->segment->effects[i].accumulate &&
-            hod__call_break(k, "a gradient is cleared between two backwards") != 0)
-            return -1;
+    const char *refusal = accumulate_refusal(k, slot, g);
+    if ((refusal && hod__call_break(k, refusal, true) != 0) ||
+        (in[1] = hod__call_value(k, g)) == HOD_NO_VALUE ||
+        (in[0] = hod__call_value(k, slot->sum)) == HOD_NO_VALUE)
+        return -1;
     hod_segment *s = k->segment, *maker = hod__segment_of(s, in[0]);
     hod_external *sum = &maker->externals[maker->values[in[0] - maker->first].external];
     sum->leaf = leaf;
@@ -385,9 +399,7 @@ static int record_accumulate(hod_call *k, hod_grad_slot *slot, hod_tensor *g, in
     hod_entry *e = hod__segment_entry(s, HOD_ENTRY_ACCUMULATE, 2, in, NULL, 0);
     if (!e || hod__graph_step(k, s, s->n - 1) != 0 || note_effect(k, in[0], true) != 0)
         return -1;
-    if (s->effects[s->n_effects - 1].first && hod__call_use_slot(k, slot) != 0)
-        return -1;
-    return 0;
+    return s->effects[s->n_effects - 1].first ? hod__call_use_slot(k, slot) : 0;
 }
 
 int hod__hook_accumulate(hod_grad_slot *slot, hod_tensor *g)
@@ -440,6 +452,10 @@ int hod__hook_span_begin(const char *kind, uint64_t key, hod_tensor *t)
     if (strcmp(kind, "tape") == 0) { /* somebody is about to look at the tape */
         if (hod__call_need_tape(k) != 0)
             k->failed = true;
+        return 0;
+    }
+    if (strcmp(kind, "clear") == 0) {
+        k->segment->clears = true;
         return 0;
     }
     int32_t value = t ? hod__call_known(k, t) : HOD_NO_VALUE;
@@ -519,7 +535,7 @@ int hod__hook_realise(const hod_tensor *t)
         return -1;
     char reason[96];
     snprintf(reason, sizeof reason, "value read on the host (%s)", what_was_read(k, t));
-    if (hod__call_break(k, reason) != 0)
+    if (hod__call_break(k, reason, false) != 0)
         return -1;
     if (t->storage->data)
         return 0;
@@ -537,7 +553,7 @@ int hod__hook_write(hod_tensor *t)
     for (int64_t i = 0; i < s->n_inputs; i++) {
         const hod_tensor *h = s->inputs[i] < k->n_values ? k->handles[s->inputs[i]] : NULL;
         if (h && h->storage == t->storage)
-            return hod__call_break(k, "a tensor that was read is written on the host");
+            return hod__call_break(k, "a tensor that was read is written on the host", false);
     }
     return 0;
 }

@@ -70,6 +70,54 @@ static bool match_new(hod_call *k, hod_segment *s, int n, const int32_t *in, hod
     return true;
 }
 
+void hod__replay_unbind(hod_call *k, int64_t n, int64_t shifted, int32_t values)
+{
+    while (k->n_bound > n) {
+        hod_bound *b = &k->bound[--k->n_bound];
+        k->handles[b->value] = NULL;
+        __atomic_store_n(&b->tensor->trace_stamp, 0, __ATOMIC_RELAXED);
+        hod_tensor_release(b->tensor);
+    }
+    k->n_shifted = shifted;
+    k->n_values = values;
+}
+
+static bool is_shifted(const hod_call *k, int32_t v)
+{
+    for (int64_t i = 0; i < k->n_shifted; i++)
+        if (k->shifted[i] == v)
+            return true;
+    return false;
+}
+
+static bool is_read_here(const hod_segment *s, int32_t v)
+{
+    for (int64_t i = 0; i < s->n_inputs; i++)
+        if (s->inputs[i] == v)
+            return true;
+    return false;
+}
+
+/* Whether the tensor changed in place shares memory with another that this segment reads. The
+ * tensors of the last call were compared then, so usually only those that took another's place are
+ * looked at. */
+static bool is_alone(const hod_call *k, const hod_segment *s, int32_t v)
+{
+    const hod_tensor *t = k->handles[v];
+    if (k->mixed || is_shifted(k, v)) {
+        for (int64_t i = 0; i < s->n_inputs; i++) {
+            const hod_tensor *u = s->inputs[i] < k->n_values ? k->handles[s->inputs[i]] : NULL;
+            if (u && s->inputs[i] != v && hod__overlap(u, t))
+                return false;
+        }
+        return true;
+    }
+    for (int64_t i = 0; i < k->n_shifted; i++)
+        if (hod__overlap(k->handles[k->shifted[i]], t) && is_read_here(s, k->shifted[i]))
+            return false;
+    return true;
+}
+
 static bool match_op(hod_call *k, hod_segment *s, const hod_op_call *c)
 {
     const hod_entry *e = &s->entries[k->cursor];
@@ -85,34 +133,16 @@ static bool match_op(hod_call *k, hod_segment *s, const hod_op_call *c)
         wants |= (uint64_t)c->in[i]->requires_grad << i;
         same = same && k->handles[in[i]] == c->in[i];
     }
-    return wants == e->wants && (same || match_new(k, s, c->n, in, c->in));
-}
-
-/* ---- effects ---- */
-
-static bool is_shifted(const hod_call *k, int32_t v)
-{
-    for (int64_t i = 0; i < k->n_shifted; i++)
-        if (k->shifted[i] == v)
-            return true;
-    return false;
-}
-
-/* Whether the tensor changed in place shares memory with another of this call. The tensors of the
- * last call were checked then, so usually only those that took another's place are looked at. */
-static bool is_alone(const hod_call *k, int32_t v)
-{
-    const hod_tensor *t = k->handles[v];
-    if (k->mixed || is_shifted(k, v)) {
-        for (int64_t i = 0; i < k->n_bound; i++)
-            if (k->bound[i].value != v && hod__overlap(k->bound[i].tensor, t))
-                return false;
+    if (wants != e->wants)
+        return false;
+    int64_t bound = k->n_bound, shifted = k->n_shifted;
+    int32_t values = k->n_values;
+    if (!same && !match_new(k, s, c->n, in, c->in))
+        return false;
+    if (e->op != HOD_OP_assign || !hod__value_is_input(s, in[0]) || is_alone(k, s, in[0]))
         return true;
-    }
-    for (int64_t i = 0; i < k->n_shifted; i++)
-        if (hod__overlap(k->handles[k->shifted[i]], t))
-            return false;
-    return true;
+    hod__replay_unbind(k, bound, shifted, values);
+    return false;
 }
 
 static hod_grad_slot *effect_slot(hod_call *k, const hod_effect *e)
@@ -303,33 +333,75 @@ static bool next_is_op(const hod_segment *s, int64_t cursor, const hod_op_call *
            s->entries[cursor].op == (int16_t)c->op;
 }
 
-hod_tensor *hod__replay_op(hod_recorder *r, const hod_op_call *c)
+/* Where the recording had to break before the next operator, this call breaks, too. */
+static bool follow_forced_break(hod_call *k)
 {
-    hod_call *k = (hod_call *)r;
-    if (k->recording || k->failed)
+    hod_segment *s = k->segment;
+    if (!hod__replay_end(k, true, true))
+        return false;
+    s = k->segment;
+    if (hod__call_break(k, s->why.reason, true) != 0)
+        return false;
+    k->fn->report.last_break = s->why;
+    return true;
+}
+
+/* assign(x[1:], x[:-1]): the source is read out completely first, by a program of its own. */
+static hod_tensor *untangle(hod_call *k, const hod_op_call *c)
+{
+    hod_tensor *copy = hod__op(HOD_OP_contiguous, &(hod_attrs){0}, 1, &c->in[1]);
+    if (!copy || hod__call_break(k, "a tensor is assigned to a part of itself", false) != 0)
         return NULL;
+    return hod__op(HOD_OP_assign, c->attrs, 2, (hod_tensor *[]){c->in[0], copy});
+}
+
+static bool is_tangled(const hod_op_call *c)
+{
+    return c->op == HOD_OP_assign && hod__overlap(c->in[0], c->in[1]) &&
+           !hod__same_view(c->in[0], c->in[1]);
+}
+
+static hod_tensor *find_answer(hod_call *k, const hod_op_call *c)
+{
     if (match_op(k, k->segment, c))
         return answer(k, k->segment, c);
     for (hod_segment *s = siblings(k); s && !k->failed; s = s->sibling) {
         if (!next_is_op(s, k->cursor, c) || !takes_part(k, s) ||
             hod__call_reserve(k, s->n_values) != 0 || !match_op(k, s, c))
             continue;
-        if (switch_to(k, s) != 0) {
-            k->failed = true;
-            return NULL;
-        }
-        return answer(k, s, c);
+        if (switch_to(k, s) == 0)
+            return answer(k, s, c);
+        k->failed = true;
     }
-    return NULL; /* the shape rule may refuse it; else it comes back through `note` */
+    return NULL;
 }
 
-bool hod__replay_end(hod_call *k, bool broken)
+hod_tensor *hod__replay_op(hod_recorder *r, const hod_op_call *c)
 {
-    hod_segment *now = k->segment;
-    if (now->n == k->cursor && now->broken == broken)
+    hod_call *k = (hod_call *)r;
+    if (k->failed)
+        return NULL;
+    if (is_tangled(c))
+        return untangle(k, c);
+    while (!k->recording && !k->failed) {
+        hod_tensor *t = find_answer(k, c);
+        if (t || !follow_forced_break(k))
+            return t; /* NULL: the shape rule may refuse it; else it comes back through `note` */
+    }
+    return NULL;
+}
+
+static bool ends_so(const hod_segment *s, int64_t cursor, bool broken, bool forced)
+{
+    return s->n == cursor && s->broken == broken && s->forced == forced;
+}
+
+bool hod__replay_end(hod_call *k, bool broken, bool forced)
+{
+    if (ends_so(k->segment, k->cursor, broken, forced))
         return true;
     for (hod_segment *s = siblings(k); s; s = s->sibling)
-        if (s->n == k->cursor && s->broken == broken && takes_part(k, s)) {
+        if (ends_so(s, k->cursor, broken, forced) && takes_part(k, s)) {
             if (switch_to(k, s) != 0)
                 k->failed = true;
             return true;
@@ -377,7 +449,7 @@ static bool match_accumulate(hod_call *k, hod_segment *s, hod_grad_slot *slot, h
     const hod_external *sum = &maker->externals[maker->values[in[1] - maker->first].external];
     if (hod__links_slot(k->handles[sum->leaf]) != slot || !can_accumulate(effect, slot) ||
         hod__slot_buffer(slot, &sum->meta) != 0 ||
-        !match_new(k, s, 2, in, (hod_tensor *[]){g, slot->sum}) || !is_alone(k, in[1]))
+        !match_new(k, s, 2, in, (hod_tensor *[]){g, slot->sum}) || !is_alone(k, s, in[1]))
         return false;
     if (hod__call_pend(k, slot->sum->storage) != 0 ||
         (effect->first && hod__call_use_slot(k, slot) != 0))
@@ -385,7 +457,7 @@ static bool match_accumulate(hod_call *k, hod_segment *s, hod_grad_slot *slot, h
     return true;
 }
 
-bool hod__replay_accumulate(hod_call *k, hod_grad_slot *slot, hod_tensor *g)
+static bool find_accumulate(hod_call *k, hod_grad_slot *slot, hod_tensor *g)
 {
     bool found = match_accumulate(k, k->segment, slot, g);
     for (hod_segment *s = siblings(k); s && !found && !k->failed; s = s->sibling) {
@@ -398,24 +470,22 @@ bool hod__replay_accumulate(hod_call *k, hod_grad_slot *slot, hod_tensor *g)
     return found;
 }
 
-/* Gives back the externals bound since there were n of them. */
-static void unbind(hod_call *k, int64_t n, int64_t shifted, int32_t values)
+bool hod__replay_accumulate(hod_call *k, hod_grad_slot *slot, hod_tensor *g)
 {
-    while (k->n_bound > n) {
-        hod_bound *b = &k->bound[--k->n_bound];
-        k->handles[b->value] = NULL;
-        __atomic_store_n(&b->tensor->trace_stamp, 0, __ATOMIC_RELAXED);
-        hod_tensor_release(b->tensor);
+    while (!k->recording && !k->failed) {
+        if (find_accumulate(k, slot, g))
+            return true;
+        if (!follow_forced_break(k))
+            break;
     }
-    k->n_shifted = shifted;
-    k->n_values = values;
+    return false;
 }
 
 /* What stands for external e without its operators being seen. */
 static hod_tensor *unseen(hod_call *k, hod_segment *s, const hod_external *e)
 {
     if (e->leaf == HOD_NO_VALUE)
-        return e->pin;
+        return e->pin ? e->pin : e->hold;
     hod_tensor *leaf = k->handles[e->leaf];
     if (!leaf && external_of(s, e->leaf))
         leaf = external_of(s, e->leaf)->pin;
@@ -433,7 +503,7 @@ static bool bind_unseen(hod_call *k, hod_segment *s, const hod_span_record *p)
     }
     for (int32_t i = p->first_effect; i < p->end_effect; i++) {
         const hod_effect *e = &s->effects[i];
-        if (!is_alone(k, e->value) || (e->accumulate && !can_accumulate(e, effect_slot(k, e))))
+        if (!is_alone(k, s, e->value) || (e->accumulate && !can_accumulate(e, effect_slot(k, e))))
             return false;
     }
     return true;
@@ -444,7 +514,7 @@ bool hod__replay_stretch(hod_call *k, hod_segment *s, const hod_span_record *p)
     int64_t bound = k->n_bound, shifted = k->n_shifted;
     int32_t values = k->n_values;
     if (!bind_unseen(k, s, p)) {
-        unbind(k, bound, shifted, values);
+        hod__replay_unbind(k, bound, shifted, values);
         return false;
     }
     for (int32_t i = p->first_effect; i < p->end_effect; i++) {
@@ -492,7 +562,7 @@ static int enter_span(hod_call *k)
     return 0;
 }
 
-int hod__replay_span_begin(hod_call *k, const char *kind, uint64_t key, int32_t value)
+static int find_span(hod_call *k, const char *kind, uint64_t key, int32_t value)
 {
     if (match_span(k, k->segment, kind, key, value))
         return enter_span(k);
@@ -504,6 +574,17 @@ int hod__replay_span_begin(hod_call *k, const char *kind, uint64_t key, int32_t 
             return enter_span(k);
         }
     return -1;
+}
+
+int hod__replay_span_begin(hod_call *k, const char *kind, uint64_t key, int32_t value)
+{
+    int found = -1;
+    while (found < 0 && !k->recording && !k->failed) {
+        found = find_span(k, kind, key, value);
+        if (found < 0 && !follow_forced_break(k))
+            break;
+    }
+    return found;
 }
 
 bool hod__replay_span_end(hod_call *k, const char *kind)

@@ -145,9 +145,11 @@ static void warn_traces(hod_fn *f)
     f->warned_traces = true;
 }
 
-static int finish_recording(hod_call *k, hod_segment *s, bool broken)
+static int finish_recording(hod_call *k, hod_segment *s, bool broken, bool forced)
 {
     s->broken = broken;
+    s->forced = forced;
+    s->why = k->fn->report.last_break;
     hod__segment_drop_links(s);
     find_leaves(k, s);
     mark_held(k, s);
@@ -198,12 +200,13 @@ static int begin_next(hod_call *k)
     return next->tape && !k->taping ? hod__call_need_tape(k) : 0;
 }
 
-int hod__call_end_segment(hod_call *k, bool broken)
+int hod__call_end_segment(hod_call *k, bool broken, bool forced)
 {
-    if (!k->recording && !hod__replay_end(k, broken) && hod__replay_fork(k) != 0)
+    if (!k->recording && !hod__replay_end(k, broken, forced) && hod__replay_fork(k) != 0)
         return -1;
     hod_segment *s = k->segment;
-    if (k->failed || (k->recording ? finish_recording(k, s, broken) : widen_outputs(k, s)) != 0)
+    if (k->failed ||
+        (k->recording ? finish_recording(k, s, broken, forced) : widen_outputs(k, s)) != 0)
         return -1;
     if (k->preparing)
         hod__call_unpend(k);
@@ -212,19 +215,20 @@ int hod__call_end_segment(hod_call *k, bool broken)
     return broken ? begin_next(k) : 0;
 }
 
-int hod__call_break(hod_call *k, const char *reason)
+int hod__call_break(hod_call *k, const char *reason, bool forced)
 {
     hod_fn *f = k->fn;
     hod_graph_break *b = &f->report.last_break;
     hod__place(&b->file, &b->line);
-    snprintf(b->reason, sizeof b->reason, "%s", reason);
+    if (reason != b->reason)
+        snprintf(b->reason, sizeof b->reason, "%s", reason);
     f->report.graph_breaks++;
     if (f->spec.fullgraph)
         HOD_FAIL(COMPILE, "%s: graph break at %s:%d: %s", f->name, b->file ? b->file : "?", b->line,
                  reason);
     /* A span with a break inside has no end in its segment and runs every time. */
     if (f->spec.fullgraph || (k->n_open > 0 && hod__call_need_tape(k) != 0) ||
-        hod__call_end_segment(k, true) != 0) {
+        hod__call_end_segment(k, true, forced) != 0) {
         k->failed = true;
         return -1;
     }

@@ -25,8 +25,10 @@ static void free_values(hod_segment *s)
         }
         hod_tensor_release(v->handle);
     }
-    for (int64_t i = 0; i < s->n_externals; i++)
+    for (int64_t i = 0; i < s->n_externals; i++) {
         hod_tensor_release(s->externals[i].pin);
+        hod_tensor_release(s->externals[i].hold);
+    }
     free(s->values);
     free(s->forms);
     free(s->externals);
@@ -222,6 +224,7 @@ static int copy_values(hod_segment *s, hod_segment *src, int32_t values)
         *e = src->externals[from->external];
         hod_tensor_retain(e->pin);
         e->last = NULL;
+        e->hold = NULL;
     }
     return 0;
 }
@@ -283,6 +286,7 @@ int hod__segment_copy_prefix(hod_segment *s, hod_segment *src, int64_t cursor, i
         memcpy(s->pattern, src->pattern, ((size_t)n + 1) * sizeof *s->pattern);
     }
     s->tape = src->tape;
+    s->clears = src->clears;
     hod__segment_swap_handles(s, src, values);
     return 0;
 }

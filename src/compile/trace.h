@@ -95,6 +95,7 @@ typedef struct hod_external {
     bool has_graph;  /* it is a result of eager operators that gradients flow through */
     bool pinned;     /* first read inside a skippable span: bound to `pin` when skipped */
     hod_tensor *pin; /* counted */
+    hod_tensor *hold; /* counted; static mode: bound in the last call of the body */
     const hod_tensor *last; /* bound in the last finished call; compared, never followed */
     hod_meta meta;
     int64_t strides[HOD_MAX_DIMS];
@@ -132,6 +133,9 @@ typedef struct hod_segment {
     int64_t n_spans, cap_spans;
     int32_t *pattern; /* roots: the value of each input of the function */
     bool broken;      /* ends with a graph break, not with the body */
+    bool forced;      /* the break is ours: the next operator would not fit into this graph */
+    hod_graph_break why;
+    bool clears;      /* the body marks gradients absent along the way */
     bool tape;        /* replays must build the tape as well */
     /* Finished: */
     hod_graph *graph;     /* as recorded, without outputs */
@@ -181,6 +185,7 @@ typedef struct hod_bound {
 typedef struct hod_call {
     hod_recorder recorder; /* first */
     struct hod_fn *fn;
+    hod_segment *promise; /* static mode: what a known call ran */
     hod_segment *segment;
     int64_t cursor; /* replay: next entry */
     uint32_t stamp;
@@ -260,6 +265,8 @@ void hod__entry_attrs(const hod_segment *s, const hod_entry *e, hod_attrs *out);
 int hod__graph_step(hod_call *k, hod_segment *s, int64_t i);
 /* True when v comes into this segment's graph as an input. */
 bool hod__value_is_input(const hod_segment *s, int32_t v);
+/* True when some node reads the node that holds v now. */
+bool hod__value_node_is_read(const hod_call *k, const hod_segment *s, int32_t v);
 /* The node that holds v now; makes an input or a view anew where needed. */
 hod_ref hod__value_node(hod_call *k, hod_segment *s, int32_t v);
 
@@ -290,6 +297,9 @@ int hod__call_relink(hod_call *k);
 void hod__call_shift_versions(hod_call *k, hod_segment *s, int64_t entries, int by);
 /* The buffer of a slot, made with this meta if there is none. 0 or -1. */
 int hod__slot_buffer(hod_grad_slot *slot, const hod_meta *meta);
+/* Why an operator with these inputs must begin a new segment, or NULL. */
+const char *hod__record_refusal(hod_call *k, int n, hod_tensor *const *in, bool effect);
+bool hod__same_view(const hod_tensor *a, const hod_tensor *b);
 /* True when the elements of the two may share memory. */
 bool hod__overlap(const hod_tensor *a, const hod_tensor *b);
 int hod__record_external(hod_call *k, hod_segment *s, hod_tensor *t, bool is_input);
@@ -310,11 +320,13 @@ bool hod__replay_accumulate(hod_call *k, hod_grad_slot *slot, hod_tensor *g);
 int hod__replay_span_begin(hod_call *k, const char *kind, uint64_t key, int32_t value);
 bool hod__replay_span_end(hod_call *k, const char *kind);
 /* True when a known segment ends here so. */
-bool hod__replay_end(hod_call *k, bool broken);
+bool hod__replay_end(hod_call *k, bool broken, bool forced);
 /* Turns the replay into a recording: copies what matched so far. 0 or -1. */
 int hod__replay_fork(hod_call *k);
 /* The handle a replay hands out for result v, made by e from `in0` (NULL: no input). */
 hod_tensor *hod__replay_handle(hod_call *k, hod_segment *s, int32_t v, hod_tensor *in0);
+/* Gives back the externals bound since there were n of them. */
+void hod__replay_unbind(hod_call *k, int64_t n, int64_t shifted, int32_t values);
 /* Binds the externals and does the effects of a stretch without its entries, all or nothing.
  * False when something is not as recorded. */
 bool hod__replay_stretch(hod_call *k, hod_segment *s, const hod_span_record *p);
@@ -322,9 +334,10 @@ bool hod__replay_stretch(hod_call *k, hod_segment *s, const hod_span_record *p);
 /* ---- segment.c: the end of a segment ---- */
 /* Ends the current segment: compiles it if it is new, runs it. At a break goes on with the next
  * one. 0 or -1. */
-int hod__call_end_segment(hod_call *k, bool broken);
-/* A graph break here. `reason` says why. 0 or -1. */
-int hod__call_break(hod_call *k, const char *reason);
+int hod__call_end_segment(hod_call *k, bool broken, bool forced);
+/* A graph break here. `reason` says why. `forced`: not the host asks for it but the operator that
+ * comes next, so replays must see it coming. 0 or -1. */
+int hod__call_break(hod_call *k, const char *reason, bool forced);
 /* After a finished call: what stays cached, what is let go. */
 void hod__call_settle(hod_call *k);
 /* After a failed one: as if it had not been called, except for segments that already ran. */
@@ -341,6 +354,16 @@ int hod__segment_build(hod_fn *f, hod_segment *s, bool interpret);
 /* Computes all outputs that are wanted, and the effects. 0 or -1. */
 int hod__segment_run(hod_call *k, hod_segment *s);
 int hod__arena_reserve(hod_arena *a, int64_t bytes);
+
+/* ---- static.c: HOD_COMPILE_REDUCE_OVERHEAD ---- */
+/* Remembers a finished call of the body, so that the next one can do without. 0 or -1. */
+int hod__static_note(hod_call *k, hod_tensor *const *out);
+/* The segment that a call with these inputs would run, or NULL. */
+hod_segment *hod__static_find(hod_fn *f, hod_tensor *const *in);
+/* Runs s without the body; results are counted. 1: done. 0: not possible now. -1: failed. */
+int hod__static_run(hod_call *k, hod_segment *s, hod_tensor *const *in, hod_tensor **out);
+/* -1 with an error when this call of the body was not what s promised. */
+int hod__static_check(hod_call *k, const hod_segment *s);
 
 /* The call of this thread; NULL outside compiled functions. */
 hod_call *hod__call_current(void);

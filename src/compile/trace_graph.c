@@ -120,10 +120,38 @@ static int step_assign(hod_call *k, hod_segment *s, const hod_entry *e)
     return 0;
 }
 
+bool hod__value_node_is_read(const hod_call *k, const hod_segment *s, int32_t v)
+{
+    for (int64_t i = 0; i < s->graph->n_edges; i++)
+        if (s->graph->edges[i] == k->live[v].node)
+            return true;
+    return false;
+}
+
+/* Whether there is a sum to add to is decided once a run, so a graph has one accumulation a sum: a
+ * later one takes the earlier along, whose node stays as a copy that nobody reads.
+ *
+ *     %7 = accumulate %2 %6             %7 = contiguous %6
+ *     ...                               ...
+ *     (accumulate %2 %8)                %9 = add %6 %8
+ *                                       %10 = accumulate %2 %9
+ */
+static hod_ref merge_accumulations(hod_call *k, hod_segment *s, int32_t sum, hod_ref g)
+{
+    hod_ref before = k->live[sum].node;
+    hod_node *node = hod__node(s->graph, before);
+    hod_meta meta = hod__node_meta(s->graph, before);
+    hod_ref in[2] = {hod__node_in(s->graph, before)[1], g};
+    node->op = HOD_OP_contiguous;
+    node->in++;
+    node->n_in = 1;
+    return hod__graph_add(s->graph, HOD_OP_add, &(hod_attrs){0}, 2, in, &meta);
+}
+
 static int step_accumulate(hod_call *k, hod_segment *s, const hod_entry *e)
 {
-    int32_t sum = s->in[e->in], g = s->in[e->in + 1];
-    hod_ref in[2] = {HOD_NO_REF, hod__value_node(k, s, g)};
+    int32_t sum = s->in[e->in];
+    hod_ref in[2] = {HOD_NO_REF, hod__value_node(k, s, s->in[e->in + 1])};
     if (in[1] == HOD_NO_REF || hod__value_node(k, s, sum) == HOD_NO_REF)
         return -1;
     for (int64_t i = 0; i < s->n_inputs; i++)
@@ -131,6 +159,9 @@ static int step_accumulate(hod_call *k, hod_segment *s, const hod_entry *e)
             in[0] = s->graph->inputs[i].node;
             s->graph->inputs[i].role = HOD_INPUT_GRADIENT;
         }
+    if (hod__node(s->graph, k->live[sum].node)->op == HOD_OP_accumulate &&
+        (in[1] = merge_accumulations(k, s, sum, in[1])) == HOD_NO_REF)
+        return -1;
     hod_meta meta = hod__node_meta(s->graph, in[0]);
     hod_ref r = hod__graph_add(s->graph, HOD_OP_accumulate, &(hod_attrs){0}, 2, in, &meta);
     if (r == HOD_NO_REF)
