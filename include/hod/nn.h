@@ -86,7 +86,6 @@ struct hod_module {
     int (*update_statistics)(hod_module *self);  /* once per update; may be NULL */
     bool training;
     bool failed; /* something below could not be made; hod_module_done reports it */
-    bool seeded; /* hod_module_init ran (roots) */
 };
 
 /* ---- making ---- */
@@ -98,12 +97,11 @@ struct hod_module {
     ((type *)hod_module_make((hod_module *)(parent), name, #type, sizeof(type), forward))
 HOD_API hod_module *hod_module_make(hod_module *parent, const char *name, const char *type,
                                     size_t bytes, hod_forward *forward);
-/* Ends a constructor: the module, or NULL (and a root is freed) when anything in it failed. A root
- * without drawn weights draws them with seed 0. */
+/* Ends a constructor: the module, or NULL (and a root is freed) when anything in it failed. */
 #define hod_module_done(m) hod_module_finish((hod_module *)(m))
 HOD_API hod_module *hod_module_finish(hod_module *m);
 
-/* Adds a parameter: f32, requires a gradient, owned by m. NULL on failure. */
+/* Adds a parameter: f32, requires a gradient, owned by m, drawn with seed 0. NULL on failure. */
 HOD_API hod_tensor *hod_parameter_new(hod_module *m, const char *name, hod_parameter_kind kind,
                                       hod_shape shape, hod_init init);
 /* Adds a buffer filled with `initial`. NULL on failure. */

@@ -96,10 +96,6 @@ hod_module *hod_module_finish(hod_module *m)
             hod_module_free(m);
         return NULL;
     }
-    if (!m->parent && !m->seeded && hod_module_init(m, 0) != 0) {
-        hod_module_free(m);
-        return NULL;
-    }
     return m;
 }
 
@@ -148,7 +144,10 @@ hod_tensor *hod_parameter_new(hod_module *m, const char *name, hod_parameter_kin
         return NULL;
     }
     *p = (hod_parameter){.name = copy, .tensor = t, .kind = kind, .init = init};
-    return t;
+    if (hod__init_parameter(m, p, 0) == 0)
+        return t;
+    mark_failed(m);
+    return NULL;
 }
 
 hod_tensor *hod_buffer_new(hod_module *m, const char *name, hod_dtype dtype, hod_shape shape,
@@ -167,7 +166,10 @@ hod_tensor *hod_buffer_new(hod_module *m, const char *name, hod_dtype dtype, hod
         return NULL;
     }
     *b = (hod_buffer){.name = copy, .tensor = t, .initial = initial};
-    return t;
+    if (hod__init_buffer(b) == 0)
+        return t;
+    mark_failed(m);
+    return NULL;
 }
 
 /* ---- freeing ---- */

@@ -40,7 +40,8 @@ static void draw_values(const hod_init *init, uint64_t seed, uint64_t name, int6
     }
 }
 
-int hod__fill(hod_tensor *t, const double *values)
+/* Writes values into t, whatever its type; t keeps its identity. */
+static int fill(hod_tensor *t, const double *values)
 {
     HOD_SCOPE(s);
     HOD_NO_GRAD(g);
@@ -55,37 +56,41 @@ static int fill_constant(hod_tensor *t, double value)
     return hod__assign(t, hod_full((hod_dtype)t->dtype, hod_tensor_shape(t), value)) ? 0 : -1;
 }
 
-static int init_parameter(const hod_named *item, const char *name, uint64_t seed)
+int hod__init_parameter(const hod_module *m, const hod_parameter *p, uint64_t seed)
 {
-    const hod_init *init = &item->parameter->init;
+    const hod_init *init = &p->init;
     if (init->kind == HOD_INIT_ZEROS || init->kind == HOD_INIT_ONES)
-        return fill_constant(item->tensor, init->kind == HOD_INIT_ONES);
-    int64_t n = hod_tensor_numel(item->tensor);
+        return fill_constant(p->tensor, init->kind == HOD_INIT_ONES);
+    char path[HOD_NAME_MAX], name[2 * HOD_NAME_MAX];
+    hod_module_full_name(m, path, sizeof path);
+    snprintf(name, sizeof name, "%s%s%s", path, *path ? "." : "", p->name);
+    int64_t n = hod_tensor_numel(p->tensor);
     double *values = hod__alloc((size_t)HOD_MAX(n, 1), sizeof *values);
     if (!values)
         return -1;
     draw_values(init, seed, hod__hash(name, strlen(name), 0), n, values);
-    int rc = hod__fill(item->tensor, values);
+    int rc = fill(p->tensor, values);
     free(values);
     return rc;
+}
+
+int hod__init_buffer(const hod_buffer *b)
+{
+    return fill_constant(b->tensor, b->initial);
 }
 
 int hod_module_init(hod_module *m, uint64_t seed)
 {
     if (!m)
         return -1;
-    char path[HOD_NAME_MAX], name[2 * HOD_NAME_MAX];
-    hod_module_full_name(m, path, sizeof path);
     for (hod_walk w = hod_parameters(m); hod_walk_next(&w);) {
-        snprintf(name, sizeof name, "%s%s%s", path, *path ? "." : "", w.item.name);
-        if (init_parameter(&w.item, name, seed) != 0)
+        if (hod__init_parameter(w.item.module, w.item.parameter, seed) != 0)
             return -1;
         hod_zero_grad(w.item.tensor);
     }
     for (hod_walk w = hod_buffers(m); hod_walk_next(&w);)
-        if (fill_constant(w.item.tensor, w.item.buffer->initial) != 0)
+        if (hod__init_buffer(w.item.buffer) != 0)
             return -1;
-    m->seeded = true;
     return 0;
 }
 

@@ -11,8 +11,9 @@ enum { HOD_NAME_MAX = sizeof(((hod_named *)0)->name) };
 /* The module after m in a walk from the root down; NULL at the end. */
 hod_module *hod__module_next(const hod_module *root, hod_module *m);
 
-/* Writes n values into t, whatever its type; t keeps its identity. 0 or -1. */
-int hod__fill(hod_tensor *t, const double *values);
+/* Draws a parameter of m, or resets a buffer. 0 or -1. */
+int hod__init_parameter(const hod_module *m, const hod_parameter *p, uint64_t seed);
+int hod__init_buffer(const hod_buffer *b);
 
 /* Batch norms, for the functions that treat a whole tree. */
 void hod__batch_norm_set_mode(hod_module *m, hod_batch_norm_mode mode); /* others: nothing */

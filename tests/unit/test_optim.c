@@ -361,6 +361,50 @@ TEST(optim_b08_scale_trajectory)
     CHECK(low.scale >= 0x1p-126);
 }
 
+/* ---- the n-th allocation fails, for all n ---- */
+
+static int make_and_train(double *out)
+{
+    HOD_SCOPE(s);
+    hod_module *net = hod_nn_sequential(NULL, NULL);
+    hod_nn_linear(net, "0", 3, 4);
+    hod_nn_batch_norm2d(net, "1", 4);
+    hod_nn_linear(net, "2", 4, 1);
+    net = hod_module_done(net);
+    hod_optimizer *o = hod_optimizer_new(net, hod_adamw(.ema = 0.5));
+    hod_tensor *x = hod_from_floats((float[]){1, 2, 3, 4, 5, 7}, HOD_SHAPE(2, 3));
+    int rc = o && hod_backward(hod_sum(hod_call(net, x))) == 0 &&
+                     hod_update_all(o, .clip_norm = 1) == 0 && hod_module_update_statistics(net) == 0
+                 ? 0
+                 : -1;
+    if (rc == 0)
+        *out = hod_item(hod_sum(hod_module_find(net, "2")->parameters[0].tensor));
+    hod_optimizer_free(o);
+    hod_module_free(net);
+    return hod_error() ? -1 : rc;
+}
+
+TEST(optim_survives_every_failing_allocation)
+{
+    double want = 0, got = 0;
+    EQ_INT(make_and_train(&want), 0);
+    CHECK(want != 0);
+    int64_t bytes = hod_memory().allocated, n = 0;
+    for (; n < 100000; n++) {
+        hod__alloc_fail_after = n;
+        int rc = make_and_train(&got);
+        hod__alloc_fail_after = -1;
+        EQ_INT(hod_memory().allocated, bytes);
+        if (rc == 0)
+            break;
+        if (hod_error_kind_pending() != HOD_ERROR_MEMORY)
+            FAIL("allocation %lld: %s", (long long)n, hod_error() ? hod_error() : "no error");
+        hod_error_take(NULL);
+    }
+    CHECK(n > 500 && n < 100000);
+    NEAR(got, want, 0);
+}
+
 /* ---- schedules ---- */
 
 TEST(schedule_b46_one_cycle_has_exactly_its_rates)
