@@ -1,0 +1,221 @@
+/* Programs against their slow twin: the same graph, run node by node by the eager kernels. */
+#include "codegen/program.h"
+#include "harness.h"
+#include "tensor/tensor.h"
+#include <hod/functional.h>
+#include <math.h>
+
+/* Values that are neither too regular nor far from 1. */
+static double value_at(int64_t i, uint64_t seed)
+{
+    uint32_t out[4];
+    hod_philox((uint32_t[4]){(uint32_t)i, (uint32_t)(i >> 32), 0, 0},
+               (uint32_t[2]){(uint32_t)seed, 7}, out);
+    return (out[0] >> 8) * 0x1p-24 * 2 - 1;
+}
+
+static hod_tensor *make_input(const hod_graph *g, int64_t i)
+{
+    hod_meta m = hod__node_meta(g, g->inputs[i].node);
+    int64_t n = hod__numel(m.ndim, m.shape);
+    double *v = calloc((size_t)n + 1, sizeof *v);
+    for (int64_t k = 0; k < n; k++)
+        v[k] = m.dtype == HOD_BOOL ? value_at(k, (uint64_t)i) > 0
+               : m.dtype > HOD_BF16 ? floor(8 * fabs(value_at(k, (uint64_t)i)))
+                                    : value_at(k, (uint64_t)i);
+    hod_tensor *t = hod_cast(hod_from_doubles(v, hod_shape_of(m.ndim, m.shape)), m.dtype);
+    free(v);
+    return t;
+}
+
+enum { MAX = 16 };
+
+/* Runs `text` both ways and compares outputs and effects. Returns the worst difference relative to
+ * the largest magnitude of each result. */
+static double difference(const char *text, bool present)
+{
+    HOD_SCOPE(s);
+    hod_graph *g = hod__graph_parse(text);
+    CHECK(g != NULL);
+    CHECK(hod__graph_validate(g) == 0);
+    hod_tensor *in[2][MAX], *out[2][MAX];
+    hod_grad_slot slot[2][MAX] = {0};
+    hod_grad_slot *slots[2][MAX];
+    for (int w = 0; w < 2; w++)
+        for (int64_t i = 0; i < g->n_inputs; i++) {
+            in[w][i] = make_input(g, i);
+            CHECK(in[w][i] != NULL);
+            slot[w][i] = (hod_grad_slot){in[w][i], present};
+            slots[w][i] = &slot[w][i];
+        }
+    CHECK(hod__graph_interpret(g, in[0], slots[0], out[0]) == 0);
+    hod_program *p = hod__program_build(g, NULL);
+    if (!p)
+        printf("%s\n", hod_error());
+    CHECK(p != NULL);
+    if (getenv("SHOW")) {
+        hod_text t = {0};
+        hod__program_print_kernels(p, &t);
+        hod__program_print(p, &t);
+        printf("%s", t.data);
+        hod__text_free(&t);
+    }
+    void *where[MAX];
+    for (int64_t k = 0; k < g->n_outputs; k++) {
+        hod_meta m = hod__node_meta(g, g->outputs[k]);
+        out[1][k] = hod_empty(m.dtype, hod_shape_of(m.ndim, m.shape));
+        where[k] = hod__data(out[1][k]);
+    }
+    int64_t bytes = hod__program_stats(p).arena_bytes;
+    void *arena = aligned_alloc(64, (size_t)(bytes + 64) / 64 * 64);
+    memset(arena, 0xff, (size_t)bytes); /* NaN wherever a value is read before it is written */
+    CHECK(hod__program_run(p, arena, in[1], slots[1], where) == 0);
+    double worst = 0;
+    for (int64_t k = 0; k < g->n_outputs + g->n_inputs; k++) {
+        hod_tensor *a = k < g->n_outputs ? out[0][k] : in[0][k - g->n_outputs];
+        hod_tensor *b = k < g->n_outputs ? out[1][k] : in[1][k - g->n_outputs];
+        int64_t n = hod_tensor_numel(a);
+        double *x = calloc((size_t)n + 1, sizeof *x), *y = calloc((size_t)n + 1, sizeof *y);
+        CHECK(hod_read_doubles(a, x, n) == 0 && hod_read_doubles(b, y, n) == 0);
+        double most = 1e-30, far = 0;
+        for (int64_t i = 0; i < n; i++) {
+            most = fmax(most, fabs(x[i]));
+            far = isnan(y[i]) ? INFINITY : fmax(far, fabs(x[i] - y[i]));
+        }
+        if (getenv("SHOW"))
+            for (int64_t i = 0; i < HOD_MIN(n, 24); i++)
+                printf("%lld[%lld] %g %g\n", (long long)k, (long long)i, x[i], y[i]);
+        worst = fmax(worst, far / most);
+        free(x);
+        free(y);
+    }
+    free(arena);
+    hod__program_free(p);
+    hod__graph_free(g);
+    return worst;
+}
+
+#define SAME(text) NEAR(difference(text, false), 0, 1e-6) /* sums in another order, f32 */
+
+TEST(program_pointwise)
+{
+    SAME("graph t {\n"
+         "%0 = input f32 (5,7) \"x\"\n"
+         "%1 = input f32 (7) \"b\"\n"
+         "%2 = add f32 (5,7) %0 %1\n"
+         "%3 = tanh f32 (5,7) %2\n"
+         "%4 = mul f32 (5,7) %3 %0\n"
+         "return %4\n"
+         "}\n");
+}
+
+TEST(program_softmax)
+{
+    SAME("graph t {\n"
+         "%0 = input f32 (33,130) \"x\"\n"
+         "%1 = amax f32 (33,1) %0 {dims=(1), keepdim=true}\n"
+         "%2 = sub f32 (33,130) %0 %1\n"
+         "%3 = exp f32 (33,130) %2\n"
+         "%4 = sum f32 (33,1) %3 {dims=(1), keepdim=true}\n"
+         "%5 = div f32 (33,130) %3 %4\n"
+         "return %5\n"
+         "}\n");
+}
+
+TEST(program_column_sum)
+{
+    SAME("graph t {\n"
+         "%0 = input f32 (100,130) \"x\"\n"
+         "%1 = mul f32 (100,130) %0 %0\n"
+         "%2 = sum f32 (130) %1 {dims=(0)}\n"
+         "%3 = sqrt f32 (130) %2\n"
+         "return %3\n"
+         "}\n");
+}
+
+TEST(program_long_sum)
+{
+    SAME("graph t {\n"
+         "%0 = input f32 (96000) \"x\"\n"
+         "%1 = mul f32 (96000) %0 %0\n"
+         "%2 = sum f32 () %1 {dims=(0)}\n"
+         "return %2\n"
+         "}\n");
+}
+
+TEST(program_conv_group_norm)
+{
+    SAME("graph t {\n"
+         "%0 = input f32 (3,3,9,9) \"x\"\n"
+         "%1 = input f32 (32,3,3,3) \"w\"\n"
+         "%2 = input f32 (32) \"gain\"\n"
+         "%3 = conv2d f32 (3,32,9,9) %0 %1 {stride=(1,1), padding=(1,1,1,1), dilation=(1,1), "
+         "groups=1}\n"
+         "%4 = reshape f32 (3,4,8,9,9) %3 {shape=(3,4,8,9,9)}\n"
+         "%5 = sum f32 (3,4,1,1,1) %4 {dims=(2,3,4), keepdim=true}\n"
+         "%6 = full f32 () {value=0.00154320987654321}\n"
+         "%7 = mul f32 (3,4,1,1,1) %5 %6\n"
+         "%8 = sub f32 (3,4,8,9,9) %4 %7\n"
+         "%9 = mul f32 (3,4,8,9,9) %8 %8\n"
+         "%10 = sum f32 (3,4,1,1,1) %9 {dims=(2,3,4), keepdim=true}\n"
+         "%11 = rsqrt f32 (3,4,1,1,1) %10\n"
+         "%12 = mul f32 (3,4,8,9,9) %8 %11\n"
+         "%13 = reshape f32 (3,32,9,9) %12 {shape=(3,32,9,9)}\n"
+         "%14 = reshape f32 (32,1,1) %2 {shape=(32,1,1)}\n"
+         "%15 = mul f32 (3,32,9,9) %13 %14\n"
+         "%16 = relu f32 (3,32,9,9) %15\n"
+         "return %16\n"
+         "}\n");
+}
+
+static const char dense[] = "graph t {\n"
+                            "%0 = input f32 (6,5) \"x\"\n"
+                            "%1 = input f32 (4,5) \"w\"\n"
+                            "%2 = input f32 (4,5) \"dw\" {role=gradient}\n"
+                            "%3 = input f32 (4) \"db\" {role=gradient}\n"
+                            "%4 = matmul f32 (6,4) %0 %1 {tb=true}\n"
+                            "%5 = relu f32 (6,4) %4\n"
+                            "%6 = matmul f32 (4,5) %5 %0 {ta=true}\n"
+                            "%7 = accumulate f32 (4,5) %2 %6\n"
+                            "%8 = sum f32 (4) %5 {dims=(0)}\n"
+                            "%9 = accumulate f32 (4) %3 %8\n"
+                            "return %5\n"
+                            "}\n";
+
+TEST(program_accumulate_first)
+{
+    NEAR(difference(dense, false), 0, 1e-6);
+}
+
+TEST(program_accumulate_more)
+{
+    NEAR(difference(dense, true), 0, 1e-6);
+}
+
+TEST(program_update)
+{
+    SAME("graph t {\n"
+         "%0 = input f32 (40,5) \"p\" {role=state}\n"
+         "%1 = input f32 (40,5) \"g\"\n"
+         "%2 = input f32 () \"lr\"\n"
+         "%3 = mul f32 (40,5) %1 %2\n"
+         "%4 = sub f32 (40,5) %0 %3\n"
+         "%5 = assign f32 (40,5) %0 %4\n"
+         "return\n"
+         "}\n");
+}
+
+TEST(program_views)
+{
+    SAME("graph t {\n"
+         "%0 = input f32 (4,6) \"x\"\n"
+         "%1 = exp f32 (4,6) %0\n"
+         "%2 = permute f32 (6,4) %1 {order=(1,0)}\n"
+         "%3 = slice f32 (3,4) %2 {start=1, stop=6, step=2}\n"
+         "%4 = reshape f32 (4,3,2) %1 {shape=(4,3,2)}\n"
+         "%5 = sum f32 (4,3) %4 {dims=(2)}\n"
+         "%6 = permute f32 (3,4) %5 {order=(1,0)}\n"
+         "%7 = add f32 (3,4) %3 %6\n"
+         "return %7 %2\n"
+         "}\n");
+}
