@@ -277,7 +277,8 @@ static void release_externals(hod_call *k)
 {
     for (int64_t i = 0; i < k->n_bound; i++)
         hod_tensor_release(k->bound[i].tensor);
-    memset(k->handles, 0, (size_t)k->n_values * sizeof *k->handles);
+    if (k->n_values)
+        memset(k->handles, 0, (size_t)k->n_values * sizeof *k->handles);
     k->n_bound = k->n_values = 0;
 }
 

@@ -111,7 +111,8 @@ hod_entry *hod__segment_entry(hod_segment *s, hod_entry_kind kind, int n, const 
 void hod__entry_attrs(const hod_segment *s, const hod_entry *e, hod_attrs *out)
 {
     memset(out, 0, sizeof *out);
-    memcpy(out, s->attrs + (int64_t)e->attrs * 8, e->bytes);
+    if (e->bytes)
+        memcpy(out, s->attrs + (int64_t)e->attrs * 8, e->bytes);
 }
 
 /* ---- comparing ---- */
@@ -144,7 +145,9 @@ static bool same_entry(const hod_segment *a, const hod_segment *b, int64_t i)
         const hod_span_record *p = &a->spans[x->in], *q = &b->spans[y->in];
         return strcmp(p->kind, q->kind) == 0 && p->key == q->key && p->value == q->value;
     }
-    return memcmp(a->in + x->in, b->in + y->in, (size_t)x->n * sizeof *a->in) == 0 &&
+    if (x->n && memcmp(a->in + x->in, b->in + y->in, (size_t)x->n * sizeof *a->in) != 0)
+        return false;
+    return !x->bytes ||
            memcmp(a->attrs + (int64_t)x->attrs * 8, b->attrs + (int64_t)y->attrs * 8, x->bytes) == 0;
 }
 

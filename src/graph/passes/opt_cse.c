@@ -22,7 +22,8 @@ typedef struct table {
 static void key_inputs(const hod_graph *g, hod_ref r, hod_ref *in)
 {
     int n = g->nodes[r].n_in;
-    memcpy(in, hod__node_in(g, r), (size_t)n * sizeof *in);
+    if (n > 0) /* a graph without edges has no list of them */
+        memcpy(in, hod__node_in(g, r), (size_t)n * sizeof *in);
     if (n == 2 && hod__node_info(g, r)->flags & HOD_OPF_COMMUTATIVE && in[0] > in[1]) {
         in[0] = hod__node_in(g, r)[1];
         in[1] = hod__node_in(g, r)[0];
