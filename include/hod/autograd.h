@@ -51,8 +51,7 @@ typedef struct hod_backward_spec {
 } hod_backward_spec;
 
 /* hod_backward_with(y, g, .retain_graph = true): the vector-Jacobian product with g. */
-#define hod_backward_with(t, ...)                                                                  \
-    hod_backward_make(t, &(hod_backward_spec){__VA_ARGS__, .end_ = 0})
+#define hod_backward_with(t, ...) hod_backward_make(t, &(hod_backward_spec){__VA_ARGS__, .end_ = 0})
 HOD_API int hod_backward_make(hod_tensor *t, const hod_backward_spec *spec);
 
 typedef struct hod_grad_of_spec {
@@ -120,11 +119,11 @@ typedef hod_tensor *hod_check_fn(void *context, hod_tensor *const *in, int n);
 
 typedef struct hod_gradcheck_report {
     bool passed;
-    double worst;         /* largest |analytic - numeric| / (atol + rtol * |numeric|); passed: <= 1 */
-    int input;            /* where that was */
+    double worst; /* largest |analytic - numeric| / (atol + rtol * |numeric|); passed: <= 1 */
+    int input;    /* where that was */
     int64_t element;
     double analytic, numeric;
-    int64_t compared;     /* number of derivatives compared */
+    int64_t compared; /* number of derivatives compared */
 } hod_gradcheck_report;
 
 typedef struct hod_gradcheck_spec {

@@ -51,8 +51,7 @@ typedef struct hod_init {
 
 /* Bound of kaiming_uniform(a = sqrt 5), PyTorch's default for linear and convolution: with fan_in
  * inputs per output, 1 / sqrt(fan_in). */
-#define HOD_INIT_FAN_IN(fan_in)                                                                    \
-    ((hod_init){HOD_INIT_UNIFORM, hod_init_fan_bound((double)(fan_in))})
+#define HOD_INIT_FAN_IN(fan_in) ((hod_init){HOD_INIT_UNIFORM, hod_init_fan_bound((double)(fan_in))})
 HOD_API double hod_init_fan_bound(double fan_in);
 
 typedef struct hod_parameter {
@@ -82,8 +81,8 @@ struct hod_module {
     hod_buffer *buffers;
     int64_t n_buffers, cap_buffers;
     hod_forward *forward;
-    void (*destroy)(hod_module *self);           /* extra memory of the type; may be NULL */
-    int (*update_statistics)(hod_module *self);  /* once per update; may be NULL */
+    void (*destroy)(hod_module *self);          /* extra memory of the type; may be NULL */
+    int (*update_statistics)(hod_module *self); /* once per update; may be NULL */
     bool training;
     bool failed; /* something below could not be made; hod_module_done reports it */
 };
@@ -130,7 +129,7 @@ HOD_API int hod_module_cast(hod_module *m, hod_dtype dtype);
 /* Once per update: batch norms in `pooled` mode move their running statistics by what the
  * micro-batches since the last call held together. 0 or -1. */
 HOD_API int hod_module_update_statistics(hod_module *m);
-/* Instead of that, after a window that was skipped: forgets what its micro-batches held. 0 or -1. */
+/* Instead of that, after a skipped window: forgets what its micro-batches held. 0 or -1. */
 HOD_API int hod_module_discard_statistics(hod_module *m);
 
 /* ---- walking, in order of construction ---- */
@@ -157,7 +156,8 @@ HOD_API hod_walk hod_buffers(hod_module *root); /* transient ones, too */
 HOD_API bool hod_walk_next(hod_walk *w);
 
 HOD_API int64_t hod_module_count_parameters(hod_module *m); /* elements */
-HOD_API hod_module *hod_module_find(hod_module *root, const char *name); /* "layer1.0"; NULL: none */
+HOD_API hod_module *hod_module_find(hod_module *root,
+                                    const char *name); /* "layer1.0"; NULL: none */
 /* The full name, below the root. Returns buf. */
 HOD_API char *hod_module_full_name(const hod_module *m, char *buf, size_t cap);
 /* One module a line, indented, with parameter counts. */
@@ -256,8 +256,7 @@ typedef struct hod_nn_pool_spec {
     char end_;
 } hod_nn_pool_spec;
 #define hod_nn_max_pool2d(parent, name, ...)                                                       \
-    hod_nn_max_pool2d_make((hod_module *)(parent), name,                                           \
-                           (hod_nn_pool_spec){__VA_ARGS__, .end_ = 0})
+    hod_nn_max_pool2d_make((hod_module *)(parent), name, (hod_nn_pool_spec){__VA_ARGS__, .end_ = 0})
 HOD_API hod_module *hod_nn_max_pool2d_make(hod_module *parent, const char *name,
                                            hod_nn_pool_spec spec);
 

@@ -48,8 +48,8 @@ typedef struct hod_optimizer_spec {
     char end_;
 } hod_optimizer_spec;
 
-#define hod_sgd(...) ((hod_optimizer_spec){.kind = HOD_SGD, __VA_ARGS__})
-#define hod_adam(...) ((hod_optimizer_spec){.kind = HOD_ADAM, __VA_ARGS__})
+#define hod_sgd(...)   ((hod_optimizer_spec){.kind = HOD_SGD, __VA_ARGS__})
+#define hod_adam(...)  ((hod_optimizer_spec){.kind = HOD_ADAM, __VA_ARGS__})
 #define hod_adamw(...) ((hod_optimizer_spec){.kind = HOD_ADAMW, __VA_ARGS__})
 
 typedef struct hod_optimizer hod_optimizer;
@@ -57,7 +57,7 @@ typedef struct hod_optimizer hod_optimizer;
 /* An optimizer of the parameters below `m` that require a gradient now; tied ones count once.
  * Borrows m, which must outlive it. NULL on failure. */
 HOD_API hod_optimizer *hod_optimizer_new(hod_module *m, hod_optimizer_spec spec);
-HOD_API void hod_optimizer_free(hod_optimizer *o); /* NULL is allowed */
+HOD_API void hod_optimizer_free(hod_optimizer *o);                         /* NULL is allowed */
 HOD_API hod_optimizer_spec hod_optimizer_settings(const hod_optimizer *o); /* defaults filled in */
 
 HOD_API void hod_optimizer_set_lr(hod_optimizer *o, double lr);
@@ -70,11 +70,11 @@ typedef struct hod_optimizer_entry {
     const char *name; /* full */
     hod_tensor *parameter;
     bool decays;
-    int64_t step;               /* updates that changed it */
-    int n_state;                /* 0 to 2 */
-    const char *state_name[2];  /* "momentum_buffer"; "exp_avg", "exp_avg_sq" */
+    int64_t step;              /* updates that changed it */
+    int n_state;               /* 0 to 2 */
+    const char *state_name[2]; /* "momentum_buffer"; "exp_avg", "exp_avg_sq" */
     hod_tensor *state[2];
-    hod_tensor *ema;            /* NULL without EMA */
+    hod_tensor *ema; /* NULL without EMA */
 } hod_optimizer_entry;
 HOD_API int64_t hod_optimizer_count(const hod_optimizer *o);
 HOD_API hod_optimizer_entry hod_optimizer_at(const hod_optimizer *o, int64_t i);
@@ -86,9 +86,9 @@ HOD_API void hod_optimizer_print(const hod_optimizer *o, FILE *out);
 /* ---- one update ---- */
 
 typedef struct hod_update_spec {
-    double factor;      /* of the gradients; 0: 1 */
-    hod_tensor *weight; /* if set: 0-d, the gradients are divided by it, too */
-    double clip_norm;   /* 0: no clipping */
+    double factor;       /* of the gradients; 0: 1 */
+    hod_tensor *weight;  /* if set: 0-d, the gradients are divided by it, too */
+    double clip_norm;    /* 0: no clipping */
     bool keep_gradients; /* do not mark them absent */
     char end_;
 } hod_update_spec;
@@ -101,12 +101,12 @@ typedef struct hod_update_result {
 
 /* hod_update(opt, &result, .factor = 1 / weight, .clip_norm = 1.0). result may be NULL. 0 or -1;
  * a skipped update is a value, not an error. */
-#define hod_update(o, ...) HOD_UPDATE_(o, __VA_ARGS__, .end_ = 0)
+#define hod_update(o, ...)          HOD_UPDATE_(o, __VA_ARGS__, .end_ = 0)
 #define HOD_UPDATE_(o, result, ...) hod_update_make(o, &(hod_update_spec){__VA_ARGS__}, result)
 HOD_API int hod_update_make(hod_optimizer *o, const hod_update_spec *spec,
                             hod_update_result *result);
 /* hod_update_all(opt, .clip_norm = 1.0): when the result does not matter. */
-#define hod_update_all(...) HOD_UPDATE_ALL_(__VA_ARGS__, .end_ = 0)
+#define hod_update_all(...)     HOD_UPDATE_ALL_(__VA_ARGS__, .end_ = 0)
 #define HOD_UPDATE_ALL_(o, ...) hod_update_make(o, &(hod_update_spec){__VA_ARGS__}, NULL)
 
 /* The same in three parts, for a window that is compiled as one program: prepare sets the inputs

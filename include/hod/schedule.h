@@ -23,22 +23,22 @@ typedef enum hod_schedule_kind {
  * many updates an epoch has (hod_schedule_resolve). */
 typedef struct hod_schedule {
     hod_schedule_kind kind;
-    int64_t total;        /* updates in all; cosine and one-cycle need it (or epochs) */
-    double epochs;        /* the same in epochs */
-    double warmup;        /* linear warm-up in front: updates when >= 1, else a share of total;
+    int64_t total;    /* updates in all; cosine and one-cycle need it (or epochs) */
+    double epochs;    /* the same in epochs */
+    double warmup;    /* linear warm-up in front: updates when >= 1, else a share of total;
                              one-cycle: the rising share, default 0.3 */
-    int64_t every;        /* step: updates between two steps */
-    double gamma;         /* step: factor, default 0.1 */
-    double final;         /* cosine: last factor, default 0 */
-    double div;           /* one-cycle: starts at 1 / div, default 25 */
-    double final_div;     /* one-cycle: ends at 1 / (div * final_div), default 1e4 */
+    int64_t every;    /* step: updates between two steps */
+    double gamma;     /* step: factor, default 0.1 */
+    double final;     /* cosine: last factor, default 0 */
+    double div;       /* one-cycle: starts at 1 / div, default 25 */
+    double final_div; /* one-cycle: ends at 1 / (div * final_div), default 1e4 */
     char end_;
 } hod_schedule;
 
 #define hod_constant_rate(...) ((hod_schedule){.kind = HOD_SCHEDULE_CONSTANT, __VA_ARGS__})
 #define hod_step_schedule(...) ((hod_schedule){.kind = HOD_SCHEDULE_STEP, __VA_ARGS__})
-#define hod_cosine(...) ((hod_schedule){.kind = HOD_SCHEDULE_COSINE, __VA_ARGS__})
-#define hod_one_cycle(...) ((hod_schedule){.kind = HOD_SCHEDULE_ONE_CYCLE, __VA_ARGS__})
+#define hod_cosine(...)        ((hod_schedule){.kind = HOD_SCHEDULE_COSINE, __VA_ARGS__})
+#define hod_one_cycle(...)     ((hod_schedule){.kind = HOD_SCHEDULE_ONE_CYCLE, __VA_ARGS__})
 
 /* Turns epochs into updates and checks every number. 0, or -1 with what is impossible. */
 HOD_API int hod_schedule_resolve(hod_schedule *s, int64_t updates_per_epoch);

@@ -27,9 +27,13 @@ int hod__anomaly_check(const hod_node *n, int input, hod_tensor *g)
         char place[160] = "";
         if (n->file)
             snprintf(place, sizeof place, " at %s:%d", n->file, n->line);
-        rc = HOD_FAIL_RC(VALUE, "backward of %s%s: the gradient for input %d %s is %s at element %lld",
+        rc = HOD_FAIL_RC(VALUE,
+                         "backward of %s%s: the gradient for input %d %s is %s at element %lld",
                          hod__node_name(n), place, input, HOD_SHAPE_TEXT(g),
-                         isnan(value[k]) ? "NaN" : value[k] > 0 ? "Inf" : "-Inf", (long long)k);
+                         isnan(value[k]) ? "NaN"
+                         : value[k] > 0  ? "Inf"
+                                         : "-Inf",
+                         (long long)k);
     }
     free(value);
     return rc;

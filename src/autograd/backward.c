@@ -142,8 +142,7 @@ static void mark_needed(run *r)
             if (e->leaf)
                 n->needed = e->leaf->autograd->target > 0;
             else if (e->node)
-                n->needed = e->node->needed ||
-                            (e->node->result && e->node->result->target > 0);
+                n->needed = e->node->needed || (e->node->result && e->node->result->target > 0);
         }
     }
 }
@@ -185,8 +184,8 @@ static int keep(run *r, hod_grad_slot *slot, hod_tensor *g)
 {
     if (!r->create && !hod__has_grad_fn(slot->sum))
         return hod__accumulate(slot, g);
-    hod_tensor *sum = slot->present ? hod_add(slot->sum, g)
-                                    : hod__op(HOD_OP_contiguous, NULL, 1, &g);
+    hod_tensor *sum =
+        slot->present ? hod_add(slot->sum, g) : hod__op(HOD_OP_contiguous, NULL, 1, &g);
     if (!sum)
         return -1;
     hod_tensor_retain(sum);
@@ -425,8 +424,8 @@ static hod_tensor *seed(const char *who, hod_tensor *t, hod_tensor *g)
         return hod__full_like_meta(&m, 1);
     }
     if (g->ndim != t->ndim || memcmp(g->shape, t->shape, (size_t)t->ndim * sizeof *t->shape) != 0)
-        return HOD_FAIL(ARGUMENT, "%s: a gradient of %s for a result of %s", who,
-                        HOD_SHAPE_TEXT(g), HOD_SHAPE_TEXT(t));
+        return HOD_FAIL(ARGUMENT, "%s: a gradient of %s for a result of %s", who, HOD_SHAPE_TEXT(g),
+                        HOD_SHAPE_TEXT(t));
     return g->dtype == t->dtype ? g : hod_cast(g, (hod_dtype)t->dtype);
 }
 
@@ -502,8 +501,11 @@ int hod_grad_of_make(hod_tensor *y, int n, hod_tensor *const *inputs, hod_tensor
     if (rc == 0) {
         HOD_SCOPE(s);
         hod_tensor *g = seed("grad_of", y, spec->gradient);
-        run r = {.retain = spec->retain_graph, .create = spec->create_graph,
-                 .targets = n, .target = inputs, .out = out};
+        run r = {.retain = spec->retain_graph,
+                 .create = spec->create_graph,
+                 .targets = n,
+                 .target = inputs,
+                 .out = out};
         rc = g ? run_from(&r, y, g) : -1;
     }
     clear_targets(n, inputs);
@@ -511,8 +513,9 @@ int hod_grad_of_make(hod_tensor *y, int n, hod_tensor *const *inputs, hod_tensor
         if (out[i])
             out[i] = hod__own(out[i]);
         else if (rc == 0 && !spec->allow_unused)
-            rc = HOD_FAIL_RC(ARGUMENT, "grad_of: the output does not depend on input %d %s; "
-                                       "use .allow_unused if that may be",
+            rc = HOD_FAIL_RC(ARGUMENT,
+                             "grad_of: the output does not depend on input %d %s; "
+                             "use .allow_unused if that may be",
                              i, HOD_SHAPE_TEXT(inputs[i]));
     }
     return rc;

@@ -4,9 +4,9 @@
  *     backward   y' = fn(x')         x' = detached leaves; with the forward's random key and stream
  *                dx = vjp(y', g)     parameters inside fn get their share as leaves of the tape
  *
- * Randomness is counter-based, so putting back (seed, update, sample index, stream) reproduces every
- * mask. hod__recomputing() is true in the second run, which is how batch norm's statistics know that
- * they were counted already. Whether the second run computes the same is checked by what a
+ * Randomness is counter-based, so putting back (seed, update, sample index, stream) makes every mask
+ * again. hod__recomputing() is true in the second run, which is how batch norm's statistics know
+ * that they were counted already. Whether the second run computes the same is checked by what a
  * difference shows first: the shape of the result and how many random streams it drew.
  */
 #include "autograd/autograd.h"
@@ -46,8 +46,9 @@ static int open_inputs(checkpoint *c, hod_tensor **in)
     for (int i = 0; i < c->n; i++) {
         hod_tensor *t = c->in[i].value;
         if (t->storage->version != c->in[i].version)
-            return HOD_FAIL_RC(STATE, "backward of checkpoint: its input %d %s was changed in place",
-                               i, HOD_SHAPE_TEXT(t));
+            return HOD_FAIL_RC(STATE,
+                               "backward of checkpoint: its input %d %s was changed in place", i,
+                               HOD_SHAPE_TEXT(t));
         in[i] = hod_detach(t);
         if (!in[i] || (c->in[i].leaf && !hod_requires_grad(in[i], true)))
             return -1;
@@ -71,8 +72,9 @@ static hod_tensor *run_again(checkpoint *c, hod_tensor *const *in)
         return NULL;
     if (draws != c->draws || y->ndim != c->out.ndim || y->dtype != c->out.dtype ||
         memcmp(y->shape, c->out.shape, (size_t)y->ndim * sizeof *y->shape) != 0)
-        return HOD_FAIL(STATE, "checkpoint: the function computed %s with %lld random operators "
-                               "again, before it was %lld",
+        return HOD_FAIL(STATE,
+                        "checkpoint: the function computed %s with %lld random operators "
+                        "again, before it was %lld",
                         HOD_SHAPE_TEXT(y), (long long)draws, (long long)c->draws);
     return y;
 }

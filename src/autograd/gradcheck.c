@@ -9,9 +9,9 @@
  * times the third derivative, so the default tolerances leave three digits.
  */
 #include "autograd/autograd.h"
-#include <math.h>
 #include <hod/functional.h>
 #include <hod/ops.h>
+#include <math.h>
 
 static bool is_float(const hod_tensor *t)
 {
@@ -176,7 +176,8 @@ static hod_tensor *first_derivative(void *context, hod_tensor *const *in, int n)
     hod_tensor *total = NULL;
     hod_tensor *y = project(c->fn(c->context, in, n), 2);
     if (y && y->requires_grad &&
-        hod_grad_of(y, leaves, leaf, g, HOD_ONES, .create_graph = true, .allow_unused = true) == 0) {
+        hod_grad_of(y, leaves, leaf, g, HOD_ONES, .create_graph = true, .allow_unused = true) ==
+            0) {
         hod_meta scalar = {.dtype = HOD_F64};
         total = hod__full_like_meta(&scalar, 0);
         for (int i = 0; i < leaves; i++)

@@ -1,7 +1,8 @@
 /* What a tensor knows about gradients: whether it wants one, the one it has, who listens.
  *
  * A leaf's gradient lives in its slot (ops/op.h): a buffer and whether it holds anything. Clearing
- * marks it absent and keeps the buffer, so a window's first micro-step writes and nothing is zeroed.
+ * marks it absent and keeps the buffer, so that a window's first micro-step writes into it and
+ * nothing is ever zeroed.
  */
 #include "autograd/autograd.h"
 

@@ -259,25 +259,27 @@ static int check_write(hod_tensor *dst, const hod_tensor *src)
     if (dst->requires_grad && !hod__has_grad_fn(dst))
         hod__tape_wanted();
     if (dst->requires_grad && !hod__has_grad_fn(dst))
-        return HOD_FAIL_RC(STATE, "assign: %s is a leaf that requires a gradient; change it in a "
-                                  "scope without gradients",
+        return HOD_FAIL_RC(STATE,
+                           "assign: %s is a leaf that requires a gradient; change it in a "
+                           "scope without gradients",
                            HOD_SHAPE_TEXT(dst));
     if (hod__has_grad_fn(dst)) {
         const hod_node *n = dst->autograd->grad_fn;
         if (!n->custom && hod__op_info[n->op].class == HOD_VIEW)
-            return HOD_FAIL_RC(STATE, "assign: %s is a view (%s) of a tensor that requires a "
-                                      "gradient, which would not see the change",
+            return HOD_FAIL_RC(STATE,
+                               "assign: %s is a view (%s) of a tensor that requires a "
+                               "gradient, which would not see the change",
                                HOD_SHAPE_TEXT(dst), hod__node_name(n));
     } else if (src->requires_grad) {
         hod_meta m = hod__meta(dst);
         if (hod__meta_bytes(&m) < dst->storage->bytes)
-            return HOD_FAIL_RC(STATE, "assign: %s is a part of a larger tensor, which would not "
-                                      "see that it requires a gradient now",
+            return HOD_FAIL_RC(STATE,
+                               "assign: %s is a part of a larger tensor, which would not "
+                               "see that it requires a gradient now",
                                HOD_SHAPE_TEXT(dst));
     }
     return 0;
 }
-
 
 int hod__tape_note(const hod_op_call *c, hod_tensor *out)
 {

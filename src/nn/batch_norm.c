@@ -21,9 +21,9 @@ typedef struct batch_norm {
     hod_module base;
     hod_batch_norm_mode mode;
     double eps, momentum;
-    hod_tensor *weight, *bias;                       /* (C) */
-    hod_tensor *running_mean, *running_var;          /* (C) */
-    hod_tensor *tracked;                             /* () i64 */
+    hod_tensor *weight, *bias;                          /* (C) */
+    hod_tensor *running_mean, *running_var;             /* (C) */
+    hod_tensor *tracked;                                /* () i64 */
     hod_tensor *pooled_count, *pooled_mean, *pooled_m2; /* (), (C), (C) */
 } batch_norm;
 
@@ -141,8 +141,8 @@ hod_module *hod_nn_batch_norm2d_make(hod_module *parent, const char *name, hod_b
     if (spec.channels <= 0)
         hod__fail(HOD_ERROR_ARGUMENT, "batch_norm2d: channels = %lld, must be positive",
                   (long long)spec.channels);
-    batch_norm *m = (batch_norm *)hod_module_make(parent, name, "batch_norm2d", sizeof *m,
-                                                  batch_norm_forward);
+    batch_norm *m =
+        (batch_norm *)hod_module_make(parent, name, "batch_norm2d", sizeof *m, batch_norm_forward);
     hod_module *self = &m->base;
     hod_shape c = HOD_SHAPE(spec.channels);
     self->update_statistics = batch_norm_update;

@@ -13,8 +13,9 @@ typedef struct affine { /* linear, convolution, norms: a weight and perhaps a bi
 
 static int positive(const char *what, const char *field, int64_t value)
 {
-    return value > 0 ? 0 : HOD_FAIL_RC(ARGUMENT, "%s: %s = %lld, must be positive", what, field,
-                                       (long long)value);
+    return value > 0 ? 0
+                     : HOD_FAIL_RC(ARGUMENT, "%s: %s = %lld, must be positive", what, field,
+                                   (long long)value);
 }
 
 /* ---- linear ---- */
@@ -31,7 +32,8 @@ hod_module *hod_nn_linear_make(hod_module *parent, const char *name, hod_linear_
         positive("linear", "out", spec.out);
     affine *m = (affine *)hod_module_make(parent, name, "linear", sizeof *m, linear_forward);
     hod_init init = HOD_INIT_FAN_IN(spec.in);
-    m->weight = hod_parameter_new(&m->base, "weight", HOD_WEIGHT, HOD_SHAPE(spec.out, spec.in), init);
+    m->weight =
+        hod_parameter_new(&m->base, "weight", HOD_WEIGHT, HOD_SHAPE(spec.out, spec.in), init);
     if (!spec.no_bias)
         m->bias = hod_parameter_new(&m->base, "bias", HOD_BIAS, HOD_SHAPE(spec.out), init);
     return hod_module_done(m);
@@ -72,8 +74,10 @@ hod_module *hod_nn_conv2d_make(hod_module *parent, const char *name, hod_nn_conv
     int64_t kernel_w = spec.kernel_w ? spec.kernel_w : spec.kernel;
     int64_t in = groups > 0 ? spec.in / groups : 0;
     hod_init init = HOD_INIT_FAN_IN(in * spec.kernel * kernel_w);
-    m->options = (hod_conv2d_options){.stride = spec.stride, .padding = spec.padding,
-                                      .dilation = spec.dilation, .groups = groups};
+    m->options = (hod_conv2d_options){.stride = spec.stride,
+                                      .padding = spec.padding,
+                                      .dilation = spec.dilation,
+                                      .groups = groups};
     m->affine.weight = hod_parameter_new(&m->affine.base, "weight", HOD_WEIGHT,
                                          HOD_SHAPE(spec.out, in, spec.kernel, kernel_w), init);
     if (!spec.no_bias)
@@ -143,9 +147,9 @@ hod_module *hod_nn_embedding_make(hod_module *parent, const char *name, hod_embe
     if (positive("embedding", "rows", spec.rows) == 0)
         positive("embedding", "features", spec.features);
     affine *m = (affine *)hod_module_make(parent, name, "embedding", sizeof *m, embedding_forward);
-    m->weight = hod_parameter_new(&m->base, "weight", HOD_WEIGHT,
-                                  HOD_SHAPE(spec.rows, spec.features),
-                                  (hod_init){HOD_INIT_NORMAL, 1});
+    m->weight =
+        hod_parameter_new(&m->base, "weight", HOD_WEIGHT, HOD_SHAPE(spec.rows, spec.features),
+                          (hod_init){HOD_INIT_NORMAL, 1});
     return hod_module_done(m);
 }
 
@@ -165,8 +169,8 @@ hod_module *hod_nn_max_pool2d_make(hod_module *parent, const char *name, hod_nn_
 {
     positive("max_pool2d", "kernel", spec.kernel);
     pool *m = (pool *)hod_module_make(parent, name, "max_pool2d", sizeof *m, max_pool2d_forward);
-    m->options = (hod_pool2d_options){
-        .kernel = spec.kernel, .stride = spec.stride, .padding = spec.padding};
+    m->options =
+        (hod_pool2d_options){.kernel = spec.kernel, .stride = spec.stride, .padding = spec.padding};
     return hod_module_done(m);
 }
 

@@ -77,7 +77,8 @@ hod_module *hod_module_make(hod_module *parent, const char *name, const char *ty
         m->training = true;
         if (name && !(m->name = hod__strdup(name)))
             m->failed = true;
-        if (!m->failed && (!parent || (check_name(parent, type, name) == 0 && attach(parent, m) == 0)))
+        if (!m->failed &&
+            (!parent || (check_name(parent, type, name) == 0 && attach(parent, m) == 0)))
             return m;
         free(m->name);
         free(m);
@@ -133,10 +134,10 @@ hod_tensor *hod_parameter_new(hod_module *m, const char *name, hod_parameter_kin
         return NULL;
     hod_tensor *t = check_member(m, name) == 0 ? tensor_new(HOD_F32, shape) : NULL;
     char *copy = t ? hod__strdup(name) : NULL;
-    hod_parameter *p = copy && hod_requires_grad(t, true)
-                           ? hod__push(&m->parameters, &m->n_parameters, &m->cap_parameters,
-                                       sizeof *m->parameters)
-                           : NULL;
+    hod_parameter *p =
+        copy && hod_requires_grad(t, true)
+            ? hod__push(&m->parameters, &m->n_parameters, &m->cap_parameters, sizeof *m->parameters)
+            : NULL;
     if (!p) {
         free(copy);
         hod_tensor_release(t);
@@ -157,8 +158,8 @@ hod_tensor *hod_buffer_new(hod_module *m, const char *name, hod_dtype dtype, hod
         return NULL;
     hod_tensor *t = check_member(m, name) == 0 ? tensor_new(dtype, shape) : NULL;
     char *copy = t ? hod__strdup(name) : NULL;
-    hod_buffer *b = copy ? hod__push(&m->buffers, &m->n_buffers, &m->cap_buffers, sizeof *m->buffers)
-                         : NULL;
+    hod_buffer *b =
+        copy ? hod__push(&m->buffers, &m->n_buffers, &m->cap_buffers, sizeof *m->buffers) : NULL;
     if (!b) {
         free(copy);
         hod_tensor_release(t);

@@ -3,8 +3,8 @@
 #define HOD_NN_NN_H
 
 #include "autograd/autograd.h"
-#include <hod/nn.h>
 #include <hod/functional.h>
+#include <hod/nn.h>
 
 enum { HOD_NAME_MAX = sizeof(((hod_named *)0)->name) };
 

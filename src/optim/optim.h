@@ -3,8 +3,8 @@
 #define HOD_OPTIM_OPTIM_H
 
 #include "autograd/autograd.h"
-#include <hod/optim.h>
 #include <hod/functional.h>
+#include <hod/optim.h>
 
 typedef struct hod_optim_entry {
     char *name;
@@ -41,7 +41,7 @@ struct hod_optimizer {
 /* What a rule computes from; everything in the type it computes in. */
 typedef struct hod_step {
     const hod_optimizer_spec *spec;
-    hod_tensor *p, *g;     /* g: times factor, clipped */
+    hod_tensor *p, *g; /* g: times factor, clipped */
     hod_tensor *const *state;
     hod_tensor *const *rate; /* HOD_RATES */
     bool decays;

@@ -66,8 +66,8 @@ static hod_tensor *adam_move(const hod_step *s, hod_tensor *p, hod_tensor *g, ho
 {
     double beta1 = s->spec->beta1, beta2 = s->spec->beta2;
     hod_tensor *m = hod_add(s->state[0], hod_mul_scalar(hod_sub(g, s->state[0]), 1 - beta1));
-    hod_tensor *v = hod_add(hod_mul_scalar(s->state[1], beta2),
-                            hod_mul_scalar(hod_mul(g, g), 1 - beta2));
+    hod_tensor *v =
+        hod_add(hod_mul_scalar(s->state[1], beta2), hod_mul_scalar(hod_mul(g, g), 1 - beta2));
     hod_tensor *below = hod_div(hod_sqrt(v), s->rate[HOD_ROOT]);
     if (s->spec->eps != 0)
         below = hod_add_scalar(below, s->spec->eps);
@@ -89,10 +89,22 @@ static hod_tensor *adamw_step(const hod_step *s, hod_tensor **next)
 }
 
 const hod_optim_rule hod__optim_rules[HOD_OPTIMIZERS] = {
-    [HOD_SGD] = {.name = "sgd", .lr = 0.1, .state_name = {"momentum_buffer"},
-                 .states = sgd_states, .rates = sgd_rates, .step = sgd_step},
-    [HOD_ADAM] = {.name = "adam", .lr = 1e-3, .state_name = {"exp_avg", "exp_avg_sq"},
-                  .states = adam_states, .rates = adam_rates, .step = adam_step},
-    [HOD_ADAMW] = {.name = "adamw", .lr = 1e-3, .state_name = {"exp_avg", "exp_avg_sq"},
-                   .states = adam_states, .rates = adam_rates, .step = adamw_step},
+    [HOD_SGD] = {.name = "sgd",
+                 .lr = 0.1,
+                 .state_name = {"momentum_buffer"},
+                 .states = sgd_states,
+                 .rates = sgd_rates,
+                 .step = sgd_step},
+    [HOD_ADAM] = {.name = "adam",
+                  .lr = 1e-3,
+                  .state_name = {"exp_avg", "exp_avg_sq"},
+                  .states = adam_states,
+                  .rates = adam_rates,
+                  .step = adam_step},
+    [HOD_ADAMW] = {.name = "adamw",
+                   .lr = 1e-3,
+                   .state_name = {"exp_avg", "exp_avg_sq"},
+                   .states = adam_states,
+                   .rates = adam_rates,
+                   .step = adamw_step},
 };

@@ -16,9 +16,12 @@ static int fill_defaults(hod_optimizer_spec *s)
     const struct {
         const char *what;
         double value, below; /* 0 <= value < below */
-    } check[] = {{"lr", s->lr, 1e30},         {"weight_decay", s->weight_decay, 1e30},
-                 {"momentum", s->momentum, 1e30}, {"beta1", s->beta1, 1},
-                 {"beta2", s->beta2, 1},      {"eps", s->eps, 1e30},
+    } check[] = {{"lr", s->lr, 1e30},
+                 {"weight_decay", s->weight_decay, 1e30},
+                 {"momentum", s->momentum, 1e30},
+                 {"beta1", s->beta1, 1},
+                 {"beta2", s->beta2, 1},
+                 {"eps", s->eps, 1e30},
                  {"ema", s->ema, 1}};
     for (int i = 0; i < HOD_COUNT(check); i++)
         if (!(check[i].value >= 0 && check[i].value < check[i].below))
@@ -178,8 +181,12 @@ hod_optimizer_entry hod_optimizer_at(const hod_optimizer *o, int64_t i)
         return (hod_optimizer_entry){0};
     const hod_optim_entry *e = &o->entries[i];
     const hod_optim_rule *rule = &hod__optim_rules[o->spec.kind];
-    hod_optimizer_entry entry = {.name = e->name, .parameter = e->p, .decays = e->decays,
-                                 .step = e->step, .n_state = rule->states(&o->spec), .ema = e->ema};
+    hod_optimizer_entry entry = {.name = e->name,
+                                 .parameter = e->p,
+                                 .decays = e->decays,
+                                 .step = e->step,
+                                 .n_state = rule->states(&o->spec),
+                                 .ema = e->ema};
     for (int k = 0; k < entry.n_state; k++) {
         entry.state_name[k] = rule->state_name[k];
         entry.state[k] = e->state[k];

@@ -68,7 +68,8 @@ static double one_cycle(const hod_schedule *s, double u)
     u = fmin(u, end);
     if (u < peak)
         return along_cosine(first, 1, u / peak);
-    return end > peak ? along_cosine(1, least, (u - HOD_MAX(peak, 0)) / (end - HOD_MAX(peak, 0))) : 1;
+    return end > peak ? along_cosine(1, least, (u - HOD_MAX(peak, 0)) / (end - HOD_MAX(peak, 0)))
+                      : 1;
 }
 
 double hod_schedule_factor(const hod_schedule *s, int64_t update)

@@ -101,12 +101,16 @@ static uint64_t body_key(const hod_optimizer *o, const hod_update_spec *spec)
         int64_t n;
         uint64_t weight, clips;
         double constant[7];
-    } head = {.id = o->id, .n = o->n, .weight = spec->weight != NULL, .clips = spec->clip_norm > 0,
+    } head = {.id = o->id,
+              .n = o->n,
+              .weight = spec->weight != NULL,
+              .clips = spec->clip_norm > 0,
               .constant = {o->spec.weight_decay, o->spec.momentum, o->spec.nesterov, o->spec.beta1,
                            o->spec.beta2, o->spec.eps, o->spec.ema}};
     uint64_t key = hod__hash(&head, sizeof head, 0);
     for (int64_t i = 0; i < o->n; i++) {
-        int32_t part = o->entries[i].touched ? 1 + 2 * o->entries[i].cohort + o->entries[i].decays : 0;
+        int32_t part =
+            o->entries[i].touched ? 1 + 2 * o->entries[i].cohort + o->entries[i].decays : 0;
         key = hod__hash(&part, sizeof part, key);
     }
     return key;
@@ -136,13 +140,13 @@ static int step_entry(hod_optimizer *o, hod_optim_entry *e, hod_tensor *coeffici
     g = hod_mul(g, hod_cast(coefficient, type));
     if (!p || !g || !rate[0] || !rate[1] || !rate[2])
         return -1;
-    hod_step step = {.spec = &o->spec, .p = p, .g = g, .state = e->state, .rate = rate,
-                     .decays = e->decays};
+    hod_step step = {
+        .spec = &o->spec, .p = p, .g = g, .state = e->state, .rate = rate, .decays = e->decays};
     hod_tensor *moved = rule->step(&step, next);
     if (!moved)
         return -1;
-    hod_tensor *ema = e->ema ? hod_add(e->ema, hod_mul_scalar(hod_sub(moved, e->ema), 1 - o->spec.ema))
-                             : NULL;
+    hod_tensor *ema =
+        e->ema ? hod_add(e->ema, hod_mul_scalar(hod_sub(moved, e->ema), 1 - o->spec.ema)) : NULL;
     if (e->ema && (!ema || store(e->ema, ema, ok) != 0))
         return -1;
     for (int k = 0; k < rule->states(&o->spec); k++)
@@ -162,8 +166,8 @@ static int body(hod_optimizer *o, const hod_update_spec *spec)
     hod_tensor *ok = hod_isfinite(norm);
     hod_tensor *coefficient = factor;
     if (spec->clip_norm > 0)
-        coefficient = hod_mul(factor, hod_minimum_scalar(
-                                          hod_div(o->clip, hod_add_scalar(norm, 1e-6)), 1));
+        coefficient =
+            hod_mul(factor, hod_minimum_scalar(hod_div(o->clip, hod_add_scalar(norm, 1e-6)), 1));
     if (!ok || !coefficient)
         return -1;
     for (int64_t i = 0; i < o->n; i++)

@@ -171,9 +171,11 @@ TEST(backward_leaf_rules)
              hod_requires_grad(y, false));
     ERROR_IS("requires_grad: a tensor of i64 has no gradient",
              hod_requires_grad(hod_from_ints((int64_t[]){1}, HOD_SHAPE(1)), true));
-    ERROR_IS("assign: () is a leaf that requires a gradient; change it in a scope without gradients",
-             hod__assign(w, hod_scalar(1)));
-    hod_tensor *part = hod_slice(hod_mul_scalar(leaf_of(HOD_SHAPE(2), (double[]){1, 2}), 2), 0, 0, 1);
+    ERROR_IS(
+        "assign: () is a leaf that requires a gradient; change it in a scope without gradients",
+        hod__assign(w, hod_scalar(1)));
+    hod_tensor *part =
+        hod_slice(hod_mul_scalar(leaf_of(HOD_SHAPE(2), (double[]){1, 2}), 2), 0, 0, 1);
     ERROR_IS("assign: (1) is a view (slice) of a tensor that requires a gradient, which would not "
              "see the change",
              hod__assign(part, hod_zeros(HOD_F64, HOD_SHAPE(1))));
@@ -404,7 +406,8 @@ TEST(backward_checkpoint_shares_leaves_with_what_is_around)
     EQ_INT(hod_backward(y), 0); /* x w⁴ */
     NEAR(hod_item(hod_grad(w)), 4 * 2 * 27, 0);
     NEAR(hod_item(hod_grad(x)), 81, 0);
-    hod_tensor *again = hod_checkpoint(times, &w, 1, (hod_tensor *[]){hod_checkpoint(times, &w, 1, &x)});
+    hod_tensor *again =
+        hod_checkpoint(times, &w, 1, (hod_tensor *[]){hod_checkpoint(times, &w, 1, &x)});
     hod_zero_grad(w);
     EQ_INT(hod_backward(again), 0); /* one after the other: x w⁴ */
     NEAR(hod_item(hod_grad(w)), 4 * 2 * 27, 0);

@@ -79,22 +79,35 @@ static int64_t special(op_case *c, hod_op op)
         {.op = HOD_OP_reshape, .n = 1, .shape = {S(2, 6)}, .attrs.shape.shape = S(3, 4)},
         {.op = HOD_OP_permute, .n = 1, .shape = {S(2, 3, 4)}, .attrs.permute.order = S(2, 0, 1)},
         {.op = HOD_OP_expand, .n = 1, .shape = {S(3, 1)}, .attrs.shape.shape = S(2, 3, 4)},
-        {.op = HOD_OP_slice, .n = 1, .shape = {S(3, 7)},
+        {.op = HOD_OP_slice,
+         .n = 1,
+         .shape = {S(3, 7)},
          .attrs.slice = {.dim = 1, .start = 1, .stop = 6, .step = 2}},
-        {.op = HOD_OP_unslice, .n = 1, .shape = {S(3, 3)},
+        {.op = HOD_OP_unslice,
+         .n = 1,
+         .shape = {S(3, 3)},
          .attrs.unslice = {.dim = 1, .start = 1, .step = 2, .size = 7}},
         {.op = HOD_OP_matmul, .n = 2, .shape = {S(2, 3), S(3, 4)}},
         {.op = HOD_OP_matmul, .n = 2, .shape = {S(3, 2), S(4, 3)}, .attrs.matmul = {true, true}},
         {.op = HOD_OP_matmul, .n = 2, .shape = {S(3, 2), S(3, 4)}, .attrs.matmul = {true, false}},
         {.op = HOD_OP_matmul, .n = 2, .shape = {S(2, 1, 2, 3), S(3, 3, 2)}},
         {.op = HOD_OP_concat, .n = 3, .shape = {S(2, 1), S(2, 3), S(2, 2)}, .attrs.dim.dim = 1},
-        {.op = HOD_OP_gather, .n = 2, .shape = {S(2, 3), S(2, 4)}, .attrs.dim.dim = 1,
+        {.op = HOD_OP_gather,
+         .n = 2,
+         .shape = {S(2, 3), S(2, 4)},
+         .attrs.dim.dim = 1,
          .index_input = 2},
-        {.op = HOD_OP_scatter_add, .n = 2, .shape = {S(2, 4), S(2, 4)},
-         .attrs.scatter = {.dim = 1, .shape = S(2, 3)}, .index_input = 2},
+        {.op = HOD_OP_scatter_add,
+         .n = 2,
+         .shape = {S(2, 4), S(2, 4)},
+         .attrs.scatter = {.dim = 1, .shape = S(2, 3)},
+         .index_input = 2},
         {.op = HOD_OP_embedding, .n = 2, .shape = {S(3, 2), S(2, 4)}, .index_input = 2},
-        {.op = HOD_OP_embedding_back, .n = 2, .shape = {S(2, 4, 2), S(2, 4)},
-         .attrs.shape.shape = S(3, 2), .index_input = 2},
+        {.op = HOD_OP_embedding_back,
+         .n = 2,
+         .shape = {S(2, 4, 2), S(2, 4)},
+         .attrs.shape.shape = S(3, 2),
+         .index_input = 2},
         {.op = HOD_OP_contiguous, .n = 1, .shape = {S(2, 3)}},
         {.op = HOD_OP_assign, .n = 2, .shape = {S(2, 3), S(2, 3)}},
     };
@@ -108,8 +121,8 @@ static int64_t special(op_case *c, hod_op op)
 /* x (2,2,5,6), w (4,1,3,2) in two groups, uneven padding, stride and dilation: y (2,4,3,3) */
 static int64_t convolution(op_case *c, hod_op op)
 {
-    hod_attrs a = {.conv = {.stride = {2, 2}, .padding = {1, 0, 2, 1}, .dilation = {1, 2},
-                            .groups = 2}};
+    hod_attrs a = {
+        .conv = {.stride = {2, 2}, .padding = {1, 0, 2, 1}, .dilation = {1, 2}, .groups = 2}};
     hod_shape x = S(2, 2, 5, 6), w = S(4, 1, 3, 2), y = S(2, 4, 3, 3);
     c[0] = (op_case){.op = op, .n = 2, .attrs = a};
     c[0].shape[0] = op == HOD_OP_conv2d_input ? y : x;
@@ -123,8 +136,11 @@ static int64_t convolution(op_case *c, hod_op op)
 /* x (2,2,5,6), windows 3x2, stride 2, padding 1 above and left: y (2,2,2,3) */
 static int64_t pooling(op_case *c, hod_op op)
 {
-    hod_attrs a = {.pool = {.kernel = {3, 2}, .stride = {2, 2}, .padding = {1, 1, 0, 0},
-                            .dilation = {1, 1}, .count_include_pad = true}};
+    hod_attrs a = {.pool = {.kernel = {3, 2},
+                            .stride = {2, 2},
+                            .padding = {1, 1, 0, 0},
+                            .dilation = {1, 1},
+                            .count_include_pad = true}};
     hod_shape x = S(2, 2, 5, 6), y = S(2, 2, 2, 3);
     c[0] = (op_case){.op = op, .n = 1, .attrs = a, .shape = {x}};
     if (op == HOD_OP_max_pool2d || op == HOD_OP_avg_pool2d)

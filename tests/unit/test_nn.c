@@ -41,9 +41,14 @@ static hod_module *net_new(bool other_order)
 TEST(nn_names_are_pytorchs)
 {
     hod_module *net = net_new(false);
-    const char *want[] = {"layer1.0.conv1.weight", "layer1.0.norm1.weight", "layer1.0.norm1.bias",
-                          "layer1.1.conv1.weight", "layer1.1.norm1.weight", "layer1.1.norm1.bias",
-                          "fc.weight",             "fc.bias"};
+    const char *want[] = {"layer1.0.conv1.weight",
+                          "layer1.0.norm1.weight",
+                          "layer1.0.norm1.bias",
+                          "layer1.1.conv1.weight",
+                          "layer1.1.norm1.weight",
+                          "layer1.1.norm1.bias",
+                          "fc.weight",
+                          "fc.bias"};
     int n = 0;
     for (hod_walk w = hod_parameters(net); hod_walk_next(&w); n++)
         EQ_STR(w.item.name, want[n]);
@@ -60,7 +65,8 @@ TEST(nn_initial_weights_do_not_depend_on_order)
     hod_module *a = net_new(false), *b = net_new(true);
     for (hod_walk w = hod_parameters(a); hod_walk_next(&w);) {
         HOD_SCOPE(s);
-        hod_module *twin = hod_module_find(b, hod_module_full_name(w.item.module, (char[256]){0}, 256));
+        hod_module *twin =
+            hod_module_find(b, hod_module_full_name(w.item.module, (char[256]){0}, 256));
         hod_tensor *t = twin->parameters[w.next - 1].tensor;
         NEAR(hod_item(hod_amax(hod_abs(hod_sub(hod_detach(w.item.tensor), hod_detach(t))))), 0, 0);
     }

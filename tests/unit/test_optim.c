@@ -374,7 +374,8 @@ static int make_and_train(double *out)
     hod_optimizer *o = hod_optimizer_new(net, hod_adamw(.ema = 0.5));
     hod_tensor *x = hod_from_floats((float[]){1, 2, 3, 4, 5, 7}, HOD_SHAPE(2, 3));
     int rc = o && hod_backward(hod_sum(hod_call(net, x))) == 0 &&
-                     hod_update_all(o, .clip_norm = 1) == 0 && hod_module_update_statistics(net) == 0
+                     hod_update_all(o, .clip_norm = 1) == 0 &&
+                     hod_module_update_statistics(net) == 0
                  ? 0
                  : -1;
     if (rc == 0)
