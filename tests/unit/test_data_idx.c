@@ -1,5 +1,5 @@
 /* The IDX reader on good files, and on files damaged in every way we know. */
-#include "harness.h"
+#include "scratch.h"
 
 #include "data/data.h"
 #include "data/idx.h"
@@ -8,40 +8,9 @@
 #include <unistd.h>
 #include <zlib.h>
 
-static char folder[64];
-
-static void at_exit(void)
-{
-    char command[96];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    if (system(command))
-        perror(command);
-}
-
-/* A path inside this test's own directory. */
-static const char *path_of(const char *name)
-{
-    static char paths[4][128];
-    static int next;
-    if (!folder[0]) {
-        snprintf(folder, sizeof folder, "/tmp/hod-test-idx-XXXXXX");
-        CHECK(mkdtemp(folder));
-        atexit(at_exit);
-    }
-    char *p = paths[next++ % 4];
-    snprintf(p, sizeof paths[0], "%s/%s", folder, name);
-    return p;
-}
-
-static void write_file(const char *name, const void *data, size_t n)
-{
-    FILE *f = fopen(path_of(name), "wb");
-    CHECK(f && fwrite(data, 1, n, f) == n && fclose(f) == 0);
-}
-
 static void write_gzip(const char *name, const void *data, size_t n)
 {
-    gzFile f = gzopen(path_of(name), "wb");
+    gzFile f = gzopen(scratch(name), "wb");
     CHECK(f && gzwrite(f, data, (unsigned)n) == (int)n && gzclose(f) == Z_OK);
 }
 
@@ -51,9 +20,9 @@ static const uint8_t two_labels[8 + 2] = {0, 0, 8, 1, 0, 0, 0, 2, 9, 0};
 
 TEST(data_idx_reads_plain_and_gzip)
 {
-    write_file("a-images-idx3-ubyte", two_images, sizeof two_images);
+    scratch_write("a-images-idx3-ubyte", two_images, sizeof two_images);
     write_gzip("a-labels-idx1-ubyte.gz", two_labels, sizeof two_labels);
-    hod_dataset *d = hod_idx_dataset(path_of("a"));
+    hod_dataset *d = hod_idx_dataset(scratch("a"));
     CHECK(d);
     EQ_INT(hod_dataset_count(d), 2);
     EQ_INT(hod_dataset_classes(d), 10);
@@ -75,22 +44,22 @@ TEST(data_idx_names_a_missing_file)
 {
     char want[160];
     snprintf(want, sizeof want, "%s-images-idx3-ubyte: no such file, nor with .gz",
-             path_of("nowhere"));
-    ERROR_IS(want, hod_idx_dataset(path_of("nowhere")));
+             scratch("nowhere"));
+    ERROR_IS(want, hod_idx_dataset(scratch("nowhere")));
 }
 
 /* Writes the images file, tries to read it and expects "<before><path>: <after>". */
 static void fails(const char *name, const void *data, size_t n, const char *before,
                   const char *after)
 {
-    write_file(name, data, n);
+    scratch_write(name, data, n);
     hod_idx x;
-    EQ_INT(hod__idx_read(path_of(name), 3, &x), -1);
+    EQ_INT(hod__idx_read(scratch(name), 3, &x), -1);
     hod_error_record why = {0};
     CHECK(hod_error_take(&why));
     CHECK(!x.data);
     char want[256];
-    snprintf(want, sizeof want, "%s%s: %s", before, path_of(name), after);
+    snprintf(want, sizeof want, "%s%s: %s", before, scratch(name), after);
     EQ_STR(why.text, want);
 }
 
@@ -136,20 +105,20 @@ TEST(data_idx_refuses_large_claims_without_allocating)
     write_gzip("claim.gz", f, sizeof f);
     hod_idx x;
     hod__alloc_fail_after = 0; /* any buffer at all would be another error */
-    EQ_INT(hod__idx_read(path_of("claim.gz"), 3, &x), -1);
+    EQ_INT(hod__idx_read(scratch("claim.gz"), 3, &x), -1);
     hod__alloc_fail_after = -1;
     CHECK(strstr(hod_error(), "header says 65536 x 4096 x 4096 = 1099511627776 bytes, more than"));
     CHECK(hod_error_take(NULL));
     /* Within what deflate could have shrunk, but not there: found while reading. */
     memcpy(f + 4, (uint8_t[]){0, 0, 0, 1, 0, 0, 0, 100, 0, 0, 0, 100}, 12);
     write_gzip("claim2.gz", f, sizeof f);
-    EQ_INT(hod__idx_read(path_of("claim2.gz"), 3, &x), -1);
+    EQ_INT(hod__idx_read(scratch("claim2.gz"), 3, &x), -1);
     CHECK(strstr(hod_error(), "header says 1 x 100 x 100 = 10000 bytes, the file holds 12"));
     CHECK(hod_error_take(NULL));
     /* And more than it says. */
     memcpy(f + 4, (uint8_t[]){0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3}, 12);
     write_gzip("more.gz", f, sizeof f);
-    EQ_INT(hod__idx_read(path_of("more.gz"), 3, &x), -1);
+    EQ_INT(hod__idx_read(scratch("more.gz"), 3, &x), -1);
     CHECK(strstr(hod_error(), "header says 1 x 2 x 3 = 6 bytes, the file holds more"));
     CHECK(hod_error_take(NULL));
 }
@@ -163,12 +132,12 @@ TEST(data_idx_refuses_damaged_gzip)
     for (int i = 16; i < BYTES; i++)
         f[i] = (uint8_t)hod_draw_bits(&draws);
     write_gzip("good.gz", f, BYTES);
-    FILE *in = fopen(path_of("good.gz"), "rb");
+    FILE *in = fopen(scratch("good.gz"), "rb");
     CHECK(in);
     size_t n = fread(z, 1, sizeof z, in);
     fclose(in);
     hod_idx x;
-    CHECK(!hod__idx_read(path_of("good.gz"), 3, &x));
+    CHECK(!hod__idx_read(scratch("good.gz"), 3, &x));
     CHECK(memcmp(x.data, f + 16, 10000) == 0);
     free(x.data);
     for (size_t cut = 20; cut < n; cut += cut < n - 10 ? n / 7 : 1) { /* also inside the trailer */
@@ -188,17 +157,17 @@ TEST(data_idx_checks_labels)
     uint8_t labels[sizeof two_labels];
     memcpy(labels, two_labels, sizeof labels);
     labels[9] = 12;
-    write_file("b-images-idx3-ubyte", two_images, sizeof two_images);
-    write_file("b-labels-idx1-ubyte", labels, sizeof labels);
+    scratch_write("b-images-idx3-ubyte", two_images, sizeof two_images);
+    scratch_write("b-labels-idx1-ubyte", labels, sizeof labels);
     char want[256];
     snprintf(want, sizeof want, "%s: sample 1: label 12 is outside 0..9",
-             path_of("b-labels-idx1-ubyte"));
-    ERROR_IS(want, hod_idx_dataset(path_of("b")));
+             scratch("b-labels-idx1-ubyte"));
+    ERROR_IS(want, hod_idx_dataset(scratch("b")));
     labels[7] = 1;
-    write_file("b-labels-idx1-ubyte", labels, sizeof labels - 1);
+    scratch_write("b-labels-idx1-ubyte", labels, sizeof labels - 1);
     snprintf(want, sizeof want, "%s: 1 labels for the 2 images of %s",
-             path_of("b-labels-idx1-ubyte"), path_of("b-images-idx3-ubyte"));
-    ERROR_IS(want, hod_idx_dataset(path_of("b")));
+             scratch("b-labels-idx1-ubyte"), scratch("b-images-idx3-ubyte"));
+    ERROR_IS(want, hod_idx_dataset(scratch("b")));
 }
 
 TEST(data_idx_reads_fashion_mnist)

@@ -1,0 +1,42 @@
+/* Safetensors: names, dtypes and where the bytes lie.
+ *
+ *     offset  bytes  content
+ *     0       8      H, little endian
+ *     8       H      JSON: {"__metadata__": {"text": "text"}, "name": {"dtype": "F32",
+ *                    "shape": [2,3], "data_offsets": [begin, end]}, ...}, padded with spaces
+ *     8+H     rest   tensors, row-major, little endian, without gaps; offsets count from here
+ */
+#ifndef HOD_IO_SAFETENSORS_H
+#define HOD_IO_SAFETENSORS_H
+
+#include "tensor/tensor.h"
+#include <hod/io.h>
+
+enum { HOD_SAFETENSORS_HEADER_MAX = 100 * 1000 * 1000 }; /* the reference implementation's cap */
+
+/* "F32" and its like; NULL never. */
+const char *hod__safetensors_name(hod_dtype dtype);
+bool hod__safetensors_dtype(const char *name, hod_dtype *out);
+
+typedef struct hod_tensor_entry {
+    char *name;
+    hod_meta meta;
+    int64_t begin, end; /* in the data section */
+    int64_t tied_to;    /* entry whose bytes these are, -1: own */
+} hod_tensor_entry;
+
+struct hod_tensor_file { /* typedef in <hod/io.h> */
+    int fd;
+    char *path;
+    int64_t data_at; /* file offset of the data section */
+    int64_t data_bytes;
+    hod_tensor_entry *entries; /* sorted by name */
+    int64_t n, cap;
+    hod_named_text *notes;
+    int64_t n_notes, cap_notes;
+};
+
+/* Copies bytes [from, from + n) of the data section. */
+int hod__tensor_file_copy(hod_tensor_file *f, int64_t from, void *to, int64_t n);
+
+#endif
