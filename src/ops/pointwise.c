@@ -14,7 +14,6 @@ typedef void row(int64_t n, void *out, int64_t so, const void *const *in, const 
 #define SAVES_B 0
 #define SAVES_C 0
 #define BILINEAR 0
-
 #define BOOL 1
 
 #define ELEM_F32
