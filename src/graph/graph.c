@@ -111,8 +111,8 @@ hod_ref hod__graph_add(hod_graph *g, hod_op op, const hod_attrs *attrs, int n, c
                        const hod_meta *meta)
 {
     const hod_op_info *info = &hod__op_info[op];
-    if (n < 0 || n > HOD_OP_MAX_INPUTS || (info->arity >= 0 && n != info->arity)) {
-        HOD_FAIL(ARGUMENT, "graph: %s has %d inputs, not %d", info->name, info->arity, n);
+    if (n > HOD_OP_MAX_INPUTS || (info->arity >= 0 ? n != info->arity : n < 1)) {
+        HOD_FAIL(ARGUMENT, "graph: %s does not take %d inputs", info->name, n);
         return HOD_NO_REF;
     }
     for (int i = 0; i < n; i++)
@@ -149,7 +149,11 @@ hod_ref hod__graph_op(hod_graph *g, hod_op op, const hod_attrs *attrs, int n, co
             return HOD_NO_REF; /* an earlier failure flows through */
         metas[i] = hod__node_meta(g, in[i]);
     }
-    if (n > HOD_OP_MAX_INPUTS || hod__op_shape(op, attrs, n, metas, &out))
+    if (n < 0 || n > HOD_OP_MAX_INPUTS || (hod__op_info[op].arity < 0 && n < 1)) {
+        HOD_FAIL(ARGUMENT, "graph: %s does not take %d inputs", hod__op_info[op].name, n);
+        return HOD_NO_REF;
+    }
+    if (hod__op_shape(op, attrs, n, metas, &out))
         return HOD_NO_REF;
     return hod__graph_add(g, op, attrs, n, in, &out);
 }

@@ -345,7 +345,7 @@ static int parse_node(parser *p)
             return -1;
     }
     const hod_op_info *info = &hod__op_info[op];
-    if (info->arity >= 0 && n != info->arity)
+    if (info->arity >= 0 ? n != info->arity : n < 1)
         return unexpected(p, name, "another number of inputs");
     hod_attrs attrs;
     if (parse_attrs(p, info->attrs, &attrs))

@@ -119,8 +119,8 @@ static int check_node(checker *c, hod_ref r)
         (int64_t)node->in + node->n_in > g->n_edges || node->n_in > HOD_OP_MAX_INPUTS)
         return HOD_FAIL_RC(ARGUMENT, "graph: %%%d is no operator", r);
     int arity = hod__node_info(g, r)->arity;
-    if (arity >= 0 && arity != node->n_in)
-        return fault(g, r, "%d inputs, not %d", arity, node->n_in);
+    if (arity >= 0 ? arity != node->n_in : node->n_in < 1)
+        return fault(g, r, "%d inputs", node->n_in);
     bool effect = hod__node_info(g, r)->class == HOD_EFFECT;
     for (int i = 0; i < node->n_in; i++) {
         hod_ref in = hod__node_in(g, r)[i];
