@@ -38,6 +38,10 @@ static hod_tensor *make_view(run *x, hod_ref r, const hod_op_call *call)
 {
     hod_meta meta = hod__node_meta(x->g, r);
     hod_tensor *out = hod__tensor_new(&meta, call->in[0]->storage);
+    if (out) { /* a view rule starts from where and how its input lies */
+        out->offset = call->in[0]->offset;
+        memcpy(out->strides, call->in[0]->strides, sizeof out->strides);
+    }
     if (!out || hod__op_info[call->op].view(call, out)) {
         hod_tensor_release(out);
         return NULL;
