@@ -1,0 +1,181 @@
+/* Reductions against plain loops in double, over every set of dimensions and every layout. */
+#include "harness.h"
+#include "device/device.h"
+#include "ops/op.h"
+#include <hod/autograd.h>
+#include <hod/functional.h>
+#include <math.h>
+
+/* Elements with a few equal ones, deterministic. */
+static hod_tensor *pattern(hod_shape shape)
+{
+    int64_t n = hod__numel(shape.n, shape.d);
+    double *v = hod__alloc((size_t)n + 1, sizeof *v);
+    for (int64_t i = 0; i < n; i++)
+        v[i] = (double)(i * 37 % 29 - 14) / 8 + (i % 5 == 0 ? 0.5 : 1);
+    hod_tensor *t = hod_from_doubles(v, shape);
+    free(v);
+    return t;
+}
+
+/* Folds x (row-major values) over `dims`, one element at a time. */
+static void slow(hod_op op, const double *x, hod_shape s, uint32_t dims, double *out, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        out[i] = op == HOD_OP_sum    ? 0
+                 : op == HOD_OP_prod ? 1
+                 : op == HOD_OP_amax ? -INFINITY
+                                     : INFINITY;
+    int64_t total = hod__numel(s.n, s.d);
+    for (int64_t i = 0; i < total; i++) {
+        int64_t rest = i, at = 0, step = 1;
+        for (int d = s.n - 1; d >= 0; d--) {
+            int64_t k = rest % s.d[d];
+            rest /= s.d[d];
+            if (dims >> d & 1)
+                continue;
+            at += k * step;
+            step *= s.d[d];
+        }
+        double *y = &out[at];
+        *y = op == HOD_OP_sum    ? *y + x[i]
+             : op == HOD_OP_prod ? *y * x[i]
+             : op == HOD_OP_amax ? fmax(*y, x[i])
+                                 : fmin(*y, x[i]);
+    }
+}
+
+static void check_sets(hod_tensor *x)
+{
+    static const hod_op ops[] = {HOD_OP_sum, HOD_OP_prod, HOD_OP_amax, HOD_OP_amin};
+    int64_t n = hod_tensor_numel(x);
+    hod_shape shape = hod_tensor_shape(x);
+    double *v = hod__alloc((size_t)n, sizeof *v), *want = hod__alloc((size_t)n, sizeof *want);
+    double *have = hod__alloc((size_t)n, sizeof *have);
+    CHECK(hod_read_doubles(x, v, n) == 0);
+    for (int o = 0; o < HOD_COUNT(ops); o++)
+        for (uint32_t dims = 0; dims < 1u << shape.n; dims++)
+            for (int keep = 0; keep < 2; keep++) {
+                hod_attrs a = {.reduce = {dims, keep}};
+                hod_tensor *y = hod__op(ops[o], &a, 1, &x);
+                CHECK(y != NULL);
+                int64_t m = hod_tensor_numel(y);
+                slow(ops[o], v, shape, dims, want, m);
+                CHECK(hod_read_doubles(y, have, m) == 0);
+                for (int64_t i = 0; i < m; i++)
+                    NEAR(have[i], want[i], 1e-12 * (1 + fabs(want[i]))); /* order of 300 terms */
+            }
+    free(v);
+    free(want);
+    free(have);
+}
+
+TEST(ops_reduce_every_set_of_dimensions)
+{
+    check_sets(pattern(HOD_SHAPE(2, 3, 4, 5)));
+    check_sets(hod_permute(pattern(HOD_SHAPE(4, 2, 20)), 2, 0, 1));
+    check_sets(hod_slice_step(pattern(HOD_SHAPE(3, 40)), 1, 1, 40, 3));
+    check_sets(hod_expand(pattern(HOD_SHAPE(3, 1)), HOD_SHAPE(2, 3, 9)));
+    check_sets(pattern(HOD_SHAPE()));
+    check_sets(pattern(HOD_SHAPE(1, 1)));
+    check_sets(pattern(HOD_SHAPE(2, 1, 2, 2, 1, 2, 2, 2)));
+    check_sets(hod_transpose(pattern(HOD_SHAPE(17, 19)), 0, 1));
+}
+
+TEST(ops_reduce_a_million)
+{
+    EQ_INT((int64_t)hod_item(hod_sum(hod_full(HOD_F32, HOD_SHAPE(1000000), 1))), 1000000);
+    /* in order, in f32, this would give 100958 */
+    NEAR(hod_item(hod_sum(hod_full(HOD_F32, HOD_SHAPE(1000000), 0.1))), 100000.0015, 0.005);
+    NEAR(hod_item(hod_sum(hod_full(HOD_F16, HOD_SHAPE(4096), 1))), 4096, 0);
+    NEAR(hod_item(hod_sum(hod_full(HOD_BF16, HOD_SHAPE(512, 128), 0.5))), 32768, 0);
+    hod_tensor *columns = hod_sum_dims(hod_full(HOD_F32, HOD_SHAPE(100000, 8), 0.1), 0);
+    NEAR(hod_item(hod_select(columns, 0, 7)), 10000.00015, 0.001);
+}
+
+TEST(ops_reduce_integers_in_i64)
+{
+    hod_tensor *x = hod_full(HOD_I32, HOD_SHAPE(3), 2000000000);
+    EQ_INT((int64_t)hod_item(hod_sum(x)), 6000000000);
+    EQ_INT((int64_t)hod_item(hod_sum(hod_full(HOD_U8, HOD_SHAPE(1000), 255))), 255000);
+    EQ_INT((int64_t)hod_item(hod_sum(hod_full(HOD_BOOL, HOD_SHAPE(77), 1))), 77);
+    EQ_INT(hod_tensor_dtype(hod_amax(x)), HOD_I32);
+    EQ_INT((int64_t)hod_item(hod_amax(hod_full(HOD_I64, HOD_SHAPE(2), -9e15))),
+           -9000000000000000);
+}
+
+TEST(ops_reduce_b30_first_of_equals)
+{
+    hod_tensor *x = hod_from_floats((float[]){2, 3, 0, 3, 3, 1, 3, 1, 3, 1}, HOD_SHAPE(2, 5));
+    int64_t at[2];
+    CHECK(hod_read_ints(hod_argmax(x, 1), at, 2) == 0);
+    EQ_INT(at[0], 1);
+    EQ_INT(at[1], 1);
+    EQ_INT((int64_t)hod_item(hod_argmax(hod_zeros(HOD_F32, HOD_SHAPE(2001)), 0)), 0);
+    for (int threads = 1; threads <= 8; threads *= 2) {
+        CHECK(hod_set_threads(threads) == 0);
+        hod_tensor *z = hod_argmax(hod_zeros(HOD_F32, HOD_SHAPE(40, 900, 1)), 2);
+        EQ_INT(hod_tensor_numel(z), 36000);
+        NEAR(hod_item(hod_amax(z)), 0, 0);
+    }
+    hod_tensor *n = hod_from_floats((float[]){1, NAN, 5, NAN}, HOD_SHAPE(4));
+    EQ_INT((int64_t)hod_item(hod_argmax(n, 0)), 1);
+    EQ_INT((int64_t)hod_item(hod_argmin(n, -1)), 1);
+    CHECK(isnan(hod_item(hod_amax(n))) && isnan(hod_item(hod_amin(n))));
+    EQ_INT((int64_t)hod_item(hod_argmax(hod_scalar(4), 0)), 0);
+}
+
+TEST(ops_reduce_b30_equals_share_the_gradient)
+{
+    hod_tensor *x = hod_from_floats((float[]){3, 1, 3}, HOD_SHAPE(3));
+    CHECK(hod_requires_grad(x, true) && hod_backward(hod_amax(x)) == 0);
+    float g[3];
+    CHECK(hod_read_floats(hod_grad(x), g, 3) == 0);
+    CHECK(g[0] == 0.5f && g[1] == 0 && g[2] == 0.5f);
+}
+
+TEST(ops_reduce_b32_of_nothing)
+{
+    hod_tensor *x = hod_zeros(HOD_F32, HOD_SHAPE(0, 3));
+    NEAR(hod_item(hod_sum(x)), 0, 0);
+    NEAR(hod_item(hod_prod(x)), 1, 0);
+    CHECK(isnan(hod_item(hod_mean(x))));
+    hod_tensor *y = hod_sum_dims(x, 0);
+    EQ_INT(hod_tensor_numel(y), 3);
+    NEAR(hod_item(hod_sum(y)), 0, 0);
+    EQ_INT(hod_tensor_numel(hod_sum_dims(x, 1)), 0);
+    EQ_INT(hod_tensor_numel(hod_amax_dims(x, 1)), 0);
+    ERROR_IS("amax: dimension 0 of (0,3) is empty", hod_amax(x));
+    ERROR_IS("argmax: dimension 0 of (0,3) is empty", hod_argmax(x, 0));
+}
+
+TEST(ops_reduce_b33_beyond_32_bits)
+{
+    hod_tensor *x = hod_expand(hod_full(HOD_U8, HOD_SHAPE(1), 1), HOD_SHAPE(46341, 46341));
+    EQ_INT(hod_tensor_numel(x), 2147488281);
+    EQ_INT((int64_t)hod_item(hod_sum(x)), 2147488281);
+}
+
+TEST(ops_reduce_b34_same_bits_for_any_threads)
+{
+    hod_tensor *x = hod_sin(hod_arange(HOD_F32, 700001));
+    hod_tensor *m = hod_reshape(hod_slice(x, 0, 0, 700000), HOD_SHAPE(700, 1000));
+    double whole[3], row[3], column[3];
+    for (int k = 0; k < 3; k++) {
+        CHECK(hod_set_threads(1 << (k + k / 2)) == 0); /* 1, 2, 8 */
+        whole[k] = hod_item(hod_sum(x));
+        row[k] = hod_item(hod_select(hod_sum_dims(m, 1), 0, 333));
+        column[k] = hod_item(hod_select(hod_sum_dims(m, 0), 0, 77));
+    }
+    for (int k = 1; k < 3; k++)
+        CHECK(whole[k] == whole[0] && row[k] == row[0] && column[k] == column[0]);
+}
+
+TEST(ops_reduce_means)
+{
+    hod_tensor *x = hod_from_floats((float[]){1, 2, 3, 4, 5, 9}, HOD_SHAPE(2, 3));
+    NEAR(hod_item(hod_mean(x)), 4, 1e-6); /* 1/6 rounded */
+    NEAR(hod_item(hod_var_over(x, HOD_SHAPE(0, 1), false, 1)), 8, 1e-6);
+    EQ_INT(hod_tensor_dtype(hod_mean(hod_full(HOD_I64, HOD_SHAPE(2), 3))), HOD_F32);
+    NEAR(hod_item(hod_mean(hod_full(HOD_F16, HOD_SHAPE(100000), 2))), 2, 0); /* sum > 65504 */
+}
