@@ -154,7 +154,7 @@ static bool space_fits(fuser *f, const hod_ref *nodes, int n)
     for (int i = 0; i < n; i++)
         if (s->value[i].atoms != all && s->value[i].atoms != (all & ~s->reduced))
             return false;
-    if (count_operands(f, nodes, n) > HOD_KERNEL_BUFFERS)
+    if (count_operands(f, nodes, n) > HOD_KERNEL_BUFFERS - 2)
         return false;
     for (int i = n; i < s->n; i++) { /* a slice of a member needs it in memory, finished */
         hod_ref r = s->value[i].ref;

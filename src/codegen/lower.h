@@ -127,7 +127,7 @@ int hod__fuse(hod_lowering *l);
 
 /* ---- kernels ---- */
 
-enum { HOD_KERNEL_BUFFERS = 40, HOD_KERNEL_ARGS = 160 };
+enum { HOD_KERNEL_BUFFERS = 40, HOD_KERNEL_ARGS = 512 };
 
 /* One operand of a kernel: whose memory, and where it starts in it. */
 typedef struct hod_operand {

@@ -24,6 +24,8 @@ bool hod__view_node_strides(hod_op op, const hod_attrs *attrs, const hod_meta *i
     /* Asked first, because a view that cannot be made is an error to the rule, not an answer. */
     if (op == HOD_OP_reshape && !hod__view_strides(&x, y.ndim, y.shape, y.strides))
         return false;
+    if (op != HOD_OP_reshape) /* a view rule starts from how its input lies */
+        memcpy(y.strides, x.strides, sizeof y.strides);
     if (hod__op_info[op].view(&call, &y))
         return false;
     memcpy(out->of, y.strides, sizeof out->of);
