@@ -310,11 +310,15 @@ static int op_of(word w)
     return -1;
 }
 
-/* "%7" on this line; on the next one it begins another node. */
+/* Does "%7" come that is no beginning of a node, "%7 ="? */
 static bool operand_follows(parser *p)
 {
-    p->at += strspn(p->at, " \t");
-    return *p->at == '%';
+    if (!peek(p, '%'))
+        return false;
+    parser ahead = *p;
+    ahead.at++;
+    ahead.at += strspn(ahead.at, "0123456789");
+    return !peek(&ahead, '=');
 }
 
 static int parse_node(parser *p)
@@ -322,7 +326,7 @@ static int parse_node(parser *p)
     hod_ref self, in[HOD_OP_MAX_INPUTS];
     hod_meta meta = {0};
     const char *start = p->at;
-    if (parse_ref(p, p->g->n + 1, &self) || demand(p, '='))
+    if (parse_ref(p, INT32_MAX, &self) || demand(p, '='))
         return -1;
     if (self != p->g->n) {
         p->at = start;

@@ -144,7 +144,7 @@ static hod_ref draw_where(hod_drawing *d, hod_ref x)
 {
     for (int i = 0; i < 12; i++) {
         hod_ref c = hod__draw_node(d);
-        if (dtype_of(d, c) != HOD_BOOL || numel_of(d, c) > 1)
+        if (dtype_of(d, c) != HOD_BOOL || numel_of(d, c) != 1)
             continue;
         hod_ref y = draw_partner(d, x);
         if (y == HOD_NO_REF)
