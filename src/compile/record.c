@@ -528,8 +528,7 @@ int hod__hook_realise(const hod_tensor *t)
 {
     hod_call *k = hod__call_current();
     if (!k || (hod__call_known(k, t) == HOD_NO_VALUE && !hod__call_is_pending(k, t->storage)))
-        return HOD_FAIL_RC(STATE, "read: %s has no value: a placeholder, or computed inside a "
-                                  "compiled function that did not return it",
+        return HOD_FAIL_RC(STATE, "read: the values of this %s tensor were never computed",
                            HOD_SHAPE_TEXT(t));
     if (k->failed)
         return -1;

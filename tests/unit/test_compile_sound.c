@@ -560,8 +560,7 @@ TEST(compile_sound_value_of_a_dead_call_is_an_error)
     hod_fn *f = hod_compile(read_write_read, NULL, .inputs = 0, .outputs = 0);
     hod_tensor *x = hod_placeholder(HOD_F32, HOD_SHAPE(2, 3));
     float v[6];
-    ERROR_IS("read: (2,3) has no value: a placeholder, or computed inside a compiled function that "
-             "did not return it",
+    ERROR_IS("read: the values of this (2,3) tensor were never computed",
              hod_read_floats(x, v, 6));
     hod_fn_free(f);
 }
