@@ -164,12 +164,13 @@ hod_loss hod_mse(hod_tensor *x, hod_tensor *target)
     return summed(hod_square(hod_sub(x, target)), (double)hod_tensor_numel(x));
 }
 
-/* max(x, 0) - x t + log(1 + exp(-|x|)) */
+/* max(x, 0) - x t + log(1 + exp(-|x|)). At x = 0 both kinks meet: the maximum shares its gradient
+ * with the 0 there, which gives the sigmoid's 1/2, as relu would not. */
 hod_loss hod_bce_with_logits(hod_tensor *x, hod_tensor *target)
 {
     if (!x || !target || !same_shape("bce_with_logits", x, target))
         return (hod_loss){0};
     hod_tensor *tail = hod_log(hod_add_scalar(hod_exp(hod_neg(hod_abs(x))), 1));
-    hod_tensor *each = hod_add(hod_sub(hod_relu(x), hod_mul(x, target)), tail);
+    hod_tensor *each = hod_add(hod_sub(hod_maximum_scalar(x, 0), hod_mul(x, target)), tail);
     return summed(each, (double)hod_tensor_numel(x));
 }
