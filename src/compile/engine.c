@@ -117,18 +117,24 @@ static int build_program(hod_fn *f, hod_segment *s)
 int hod__segment_build(hod_fn *f, hod_segment *s, bool interpret)
 {
     double begin = hod__seconds();
+    bool erred = hod_error();
     hod__graph_free(s->optimised);
     hod__program_free(s->program);
     s->program = NULL;
+    s->built = false;
     s->stats = (hod_program_stats){0};
     s->optimised = graph_with_outputs(s);
     if (!s->optimised || make_room(s) != 0)
         return -1;
-    if (interpret || f->interpret)
+    s->built = interpret || f->interpret;
+    if (s->built)
         return 0;
     int rc = hod__graph_optimize(s->optimised);
     if (rc == 0)
         rc = build_program(f, s);
+    if (!erred && hod_error()) /* a pass that fails leaves the graph as it was and returns no code */
+        rc = -1;
+    s->built = rc == 0;
     f->report.compile_seconds += hod__seconds() - begin;
     return rc;
 }

@@ -182,7 +182,7 @@ static int widen_outputs(hod_call *k, hod_segment *s)
                 return -1;
             wider = true;
         }
-    return wider ? hod__segment_build(k->fn, s, false) : 0;
+    return wider || !s->built ? hod__segment_build(k->fn, s, false) : 0;
 }
 
 /* ---- going on ---- */
@@ -190,8 +190,10 @@ static int widen_outputs(hod_call *k, hod_segment *s)
 static int begin_next(hod_call *k)
 {
     hod_segment *s = k->segment, *next = s->recent ? s->recent : s->children;
-    if (k->recording || !next)
+    if (k->recording)
         return hod__call_record(k, s, k->n_values);
+    if (!next) /* the call that recorded s failed behind it */
+        return k->taping || hod__call_relink(k) == 0 ? hod__call_record(k, s, k->n_values) : -1;
     k->segment = next;
     k->cursor = 0;
     k->mixed = true;

@@ -66,8 +66,10 @@ int32_t hod__segment_value(hod_segment *s, const hod_meta *meta, const int64_t *
 {
     hod_value *v = hod__push(&s->values, &s->n_values, &s->cap_values, sizeof *v);
     hod_form *f = v ? hod__push(&s->forms, &s->n_forms, &s->cap_forms, sizeof *f) : NULL;
-    if (!f)
+    if (!f) {
+        s->n_values = s->n_forms; /* the two go together */
         return HOD_NO_VALUE;
+    }
     int32_t number = s->first + (int32_t)s->n_values - 1;
     v->base = number;
     v->external = -1;

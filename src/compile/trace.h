@@ -138,6 +138,7 @@ typedef struct hod_segment {
     bool clears;      /* the body marks gradients absent along the way */
     bool tape;        /* replays must build the tape as well */
     /* Finished: */
+    bool built;
     hod_graph *graph;     /* as recorded, without outputs */
     hod_graph *optimised; /* what the program was built from */
     hod_program *program; /* NULL: interpreted */

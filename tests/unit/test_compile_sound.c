@@ -543,6 +543,55 @@ TEST(compile_sound_failures_leave_no_trace)
     state_free(&b.s);
 }
 
+/* The n-th allocation fails, for all n: an error, and the next call is right. */
+static int allocates(void *job, hod_tensor *const *in, hod_tensor **out)
+{
+    state *s = job;
+    hod_tensor *h = loss_of(s, hod_reshape(hod_reshape(in[0], HOD_SHAPE(2, 3)), HOD_SHAPE(6)));
+    if (!hod__assign(s->s, hod_add(s->s, in[0])))
+        return -1;
+    s->host = hod_item(h);
+    out[0] = hod_mul_scalar(h, 2);
+    return hod_backward(out[0]);
+}
+
+TEST(compile_sound_allocation_failures)
+{
+    HOD_SCOPE(s);
+    hod_tensor *x = row(6, 1);
+    int failures = 0;
+    for (int64_t n = 0, done = 0; done < 20; n++) {
+        HOD_SCOPE(t);
+        state a = state_new(), b = state_new();
+        hod_fn *f = hod_compile(allocates, &a, .inputs = 1, .outputs = 1);
+        hod_tensor *y, *e;
+        hod__alloc_fail_after = n;
+        int rc = f ? hod_fn_call(f, &x, &y) : -1;
+        hod__alloc_fail_after = -1;
+        done += rc == 0;
+        failures += rc != 0;
+        if ((rc != 0) != (hod_error() != NULL))
+            FAIL("allocation %d: %d, %s", (int)n, rc, hod_error());
+        hod_error_take(NULL);
+        /* What ran before the break stays done: start the states from the same place again. */
+        hod__assign(a.s, b.s);
+        hod_zero_grad(a.w);
+        for (int i = 0; f && i < 3; i++) {
+            CHECK(hod_fn_call(f, &x, &y) == 0);
+            CHECK(allocates(&b, &x, &e) == 0);
+            NEAR(apart(y, e), 0, CLOSE);
+            NEAR(apart(a.s, b.s), 0, CLOSE);
+            if (!hod_grad(a.w))
+                FAIL("no gradient after failed allocation %d, call %d", (int)n, i);
+            NEAR(apart(hod_grad(a.w), hod_grad(b.w)), 0, CLOSE);
+        }
+        hod_fn_free(f);
+        state_free(&a);
+        state_free(&b);
+    }
+    CHECK(failures > 50);
+}
+
 static int survives_an_error(void *job, hod_tensor *const *in, hod_tensor **out)
 {
     (void)job;
