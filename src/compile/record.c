@@ -458,9 +458,8 @@ int hod__hook_span_begin(const char *kind, uint64_t key, hod_tensor *t)
         k->segment->clears = true;
         return 0;
     }
-    int32_t value = t ? hod__call_known(k, t) : HOD_NO_VALUE;
     if (!k->recording) {
-        int skipped = hod__replay_span_begin(k, kind, key, value);
+        int skipped = hod__replay_span_begin(k, kind, key, t);
         if (skipped >= 0)
             return skipped;
         if (hod__replay_fork(k) != 0) {
@@ -468,6 +467,7 @@ int hod__hook_span_begin(const char *kind, uint64_t key, hod_tensor *t)
             return 0;
         }
     }
+    int32_t value = t ? hod__call_known(k, t) : HOD_NO_VALUE;
     if (t && value == HOD_NO_VALUE && (value = hod__call_value(k, t)) == HOD_NO_VALUE)
         k->failed = true;
     if (!k->failed && record_span(k, kind, key, value) != 0)

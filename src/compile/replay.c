@@ -534,13 +534,15 @@ bool hod__replay_stretch(hod_call *k, hod_segment *s, const hod_span_record *p)
     return true;
 }
 
-static bool match_span(const hod_call *k, const hod_segment *s, const char *kind, uint64_t key,
-                       int32_t value)
+/* Binds t where the span is its first occurrence. */
+static bool match_span(hod_call *k, hod_segment *s, const char *kind, uint64_t key, hod_tensor *t)
 {
     if (k->cursor >= s->n || s->entries[k->cursor].kind != HOD_ENTRY_SPAN)
         return false;
     const hod_span_record *p = &s->spans[s->entries[k->cursor].in];
-    return p->key == key && p->value == value && strcmp(p->kind, kind) == 0;
+    if (p->key != key || strcmp(p->kind, kind) != 0 || (t != NULL) != (p->value != HOD_NO_VALUE))
+        return false;
+    return !t || match_new(k, s, 1, &p->value, &t);
 }
 
 static int enter_span(hod_call *k)
@@ -562,25 +564,31 @@ static int enter_span(hod_call *k)
     return 0;
 }
 
-static int find_span(hod_call *k, const char *kind, uint64_t key, int32_t value)
+static int find_span(hod_call *k, const char *kind, uint64_t key, hod_tensor *t)
 {
-    if (match_span(k, k->segment, kind, key, value))
-        return enter_span(k);
-    for (hod_segment *s = siblings(k); s; s = s->sibling)
-        if (match_span(k, s, kind, key, value) && takes_part(k, s) &&
-            hod__call_reserve(k, s->n_values) == 0) {
-            if (switch_to(k, s) != 0)
-                return -1;
-            return enter_span(k);
-        }
-    return -1;
+    int64_t bound = k->n_bound, shifted = k->n_shifted;
+    int32_t values = k->n_values;
+    int found = -1;
+    if (match_span(k, k->segment, kind, key, t)) {
+        found = enter_span(k);
+    } else {
+        for (hod_segment *s = siblings(k); s; s = s->sibling)
+            if (takes_part(k, s) && hod__call_reserve(k, s->n_values) == 0 &&
+                match_span(k, s, kind, key, t)) {
+                found = switch_to(k, s) != 0 ? -1 : enter_span(k);
+                break;
+            }
+    }
+    if (found < 0)
+        hod__replay_unbind(k, bound, shifted, values);
+    return found;
 }
 
-int hod__replay_span_begin(hod_call *k, const char *kind, uint64_t key, int32_t value)
+int hod__replay_span_begin(hod_call *k, const char *kind, uint64_t key, hod_tensor *t)
 {
     int found = -1;
     while (found < 0 && !k->recording && !k->failed) {
-        found = find_span(k, kind, key, value);
+        found = find_span(k, kind, key, t);
         if (found < 0 && !follow_forced_break(k))
             break;
     }

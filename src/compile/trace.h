@@ -318,7 +318,7 @@ bool hod__replay_begin(hod_call *k, hod_segment *s, const int32_t *pattern,
 hod_tensor *hod__replay_op(hod_recorder *r, const hod_op_call *c);
 bool hod__replay_accumulate(hod_call *k, hod_grad_slot *slot, hod_tensor *g);
 /* 1: skipped. 0: matched, run it. -1: no match. */
-int hod__replay_span_begin(hod_call *k, const char *kind, uint64_t key, int32_t value);
+int hod__replay_span_begin(hod_call *k, const char *kind, uint64_t key, hod_tensor *t);
 bool hod__replay_span_end(hod_call *k, const char *kind);
 /* True when a known segment ends here so. */
 bool hod__replay_end(hod_call *k, bool broken, bool forced);
