@@ -5,10 +5,9 @@
 
 const model_info model_table[] = {
     {"mlp", "hidden layers with ReLU", mlp_make, .blocks = {0}},
-    {"resnet8", "He et al. 2015, for 32x32 images: 3 stages of 1 block", resnet_make,
-     .small = true, .blocks = {1, 1, 1}},
-    {"resnet20", "the same, 3 stages of 3 blocks", resnet_make, .small = true,
-     .blocks = {3, 3, 3}},
+    {"resnet8", "He et al. 2015, for 32x32 images: 3 stages of 1 block", resnet_make, .small = true,
+     .blocks = {1, 1, 1}},
+    {"resnet20", "the same, 3 stages of 3 blocks", resnet_make, .small = true, .blocks = {3, 3, 3}},
     {"resnet18", "He et al. 2015: 4 stages of 2 blocks", resnet_make, .blocks = {2, 2, 2, 2}},
     {"resnet50", "4 stages of 3, 4, 6, 3 bottleneck blocks", resnet_make, .bottleneck = true,
      .blocks = {3, 4, 6, 3}},

@@ -18,8 +18,8 @@ typedef struct model_options {
     hod_norm_choice norm; /* default: group normalisation, so that any split of a batch computes
                              the same; in groups of 8 channels */
     hod_batch_norm_mode batch_norm; /* with HOD_NORM_BATCH: default pooled */
-    hod_int_list layers;  /* mlp: sizes of the hidden layers; default 256, 256 */
-    double dropout;       /* before the last layer (mlp: after every hidden one); default: none */
+    hod_int_list layers;            /* mlp: sizes of the hidden layers; default 256, 256 */
+    double dropout; /* before the last layer (mlp: after every hidden one); default: none */
     int end_;
 } model_options;
 
@@ -28,16 +28,16 @@ typedef struct model_info {
     const char *name;
     const char *text; /* one line for a list */
     hod_module *(*make)(const struct model_info *info, const model_options *o);
-    bool bottleneck;  /* ResNets: blocks of 1x1, 3x3, 1x1 */
-    bool small;       /* ResNets: the three-stage form for 32x32 images, from 16 channels on */
-    int blocks[4];    /* ResNets: in each stage */
+    bool bottleneck; /* ResNets: blocks of 1x1, 3x3, 1x1 */
+    bool small;      /* ResNets: the three-stage form for 32x32 images, from 16 channels on */
+    int blocks[4];   /* ResNets: in each stage */
 } model_info;
 
 /* All networks; the last has no name. */
 extern const model_info model_table[];
 
 /* The network of that name, or NULL with an error that lists the names. */
-#define model_new(...) MODEL_NEW_(__VA_ARGS__, .end_ = 0)
+#define model_new(...)        MODEL_NEW_(__VA_ARGS__, .end_ = 0)
 #define MODEL_NEW_(name, ...) model_make(name, (model_options){__VA_ARGS__})
 hod_module *model_make(const char *name, model_options o);
 

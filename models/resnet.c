@@ -64,7 +64,7 @@ static hod_module *block_new(hod_module *parent, const char *name, int64_t in, i
         snprintf(conv, sizeof conv, "conv%d", i + 1);
         snprintf(norm, sizeof norm, "bn%d", i + 1);
         bool last = i + 1 == b->n;
-        bool spatial = bottleneck ? i == 1 : true;         /* 3x3; the others are 1x1 */
+        bool spatial = bottleneck ? i == 1 : true; /* 3x3; the others are 1x1 */
         bool strides = bottleneck ? i == 1 : i == 0;
         int64_t from = i == 0 ? in : width, to = last ? out : width;
         b->conv[i] = conv_new(b, conv, from, to, spatial ? 3 : 1, strides ? stride : 1);

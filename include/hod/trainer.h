@@ -41,18 +41,18 @@ typedef struct hod_trainer_spec {
     int64_t memory_budget;   /* bytes: tensors of the step and everything persistent; 0: none */
     int64_t micro_batch;     /* 0: the largest that fits */
     hod_optimizer_spec optimizer; /* default: SGD with rate 0.1 */
-    hod_schedule schedule;   /* default: constant; epochs and totals as below where it has none */
-    double clip_norm;        /* 0: no clipping */
-    double ema;              /* decay of an average of the parameters; 0: the optimizer's */
+    hod_schedule schedule; /* default: constant; epochs and totals as below where it has none */
+    double clip_norm;      /* 0: no clipping */
+    double ema;            /* decay of an average of the parameters; 0: the optimizer's */
     hod_window_choice last_window; /* of an epoch, when it is short: default flush */
-    int64_t epochs;          /* default: the schedule's, or without end when `updates` is set, or 1 */
-    int64_t updates;         /* ends earlier after so many; 0: epochs alone decide */
-    uint64_t seed;           /* of shuffling, augmentation and dropout */
+    int64_t epochs;  /* default: the schedule's, or without end when `updates` is set, or 1 */
+    int64_t updates; /* ends earlier after so many; 0: epochs alone decide */
+    uint64_t seed;   /* of shuffling, augmentation and dropout */
     hod_compile_mode compile; /* default: compiled; HOD_COMPILE_EAGER: not */
-    bool fullgraph;          /* a graph break is an error */
-    bool in_order;           /* samples in the dataset's order */
-    hod_loader_spec loader;  /* workers, ahead, timeout, crop, flip, mean, std; the rest is set here */
-    hod_metric_fn *metric;   /* default: hod_accuracy where the dataset has classes */
+    bool fullgraph;           /* a graph break is an error */
+    bool in_order;            /* samples in the dataset's order */
+    hod_loader_spec loader;   /* workers, ahead, timeout, crop, flip, mean, std: the rest is set */
+    hod_metric_fn *metric;    /* default: hod_accuracy where the dataset has classes */
     char end_;
 } hod_trainer_spec;
 
@@ -78,7 +78,7 @@ typedef struct hod_update {
     double scale;     /* of the loss, for small floats; 1 in f32 */
     bool skipped;     /* the gradient was not finite: nothing has changed, index included */
     int64_t micro_batch, micro_steps;
-    double seconds;       /* wall time, waiting for data included */
+    double seconds; /* wall time, waiting for data included */
     double samples_per_s;
     int64_t peak_bytes; /* of the allocator, since the plan */
 } hod_update;
@@ -93,12 +93,12 @@ HOD_API void hod_trainer_stop(hod_trainer *t);
 HOD_API bool hod_trainer_stopped(const hod_trainer *t); /* the last step gave up */
 
 typedef struct hod_progress {
-    int64_t updates, skipped;   /* done */
-    int64_t total;              /* windows in all; 0: without end */
+    int64_t updates, skipped; /* done */
+    int64_t total;            /* windows in all; 0: without end */
     int64_t updates_per_epoch;
-    int64_t epoch, sample;      /* where the next window begins */
-    int64_t samples;            /* trained on so far */
-    double seconds;             /* in hod_trainer_step, since the trainer was made */
+    int64_t epoch, sample; /* where the next window begins */
+    int64_t samples;       /* trained on so far */
+    double seconds;        /* in hod_trainer_step, since the trainer was made */
 } hod_progress;
 HOD_API hod_progress hod_trainer_progress(const hod_trainer *t);
 
@@ -106,9 +106,9 @@ HOD_API hod_progress hod_trainer_progress(const hod_trainer *t);
 
 typedef struct hod_plan_row {
     int64_t micro_batch;
-    int64_t accumulate;           /* micro-batches in a window */
+    int64_t accumulate; /* micro-batches in a window */
     int64_t predicted_peak_bytes;
-    bool exact;                   /* from the memory plan; else extrapolated from two trial steps */
+    bool exact; /* from the memory plan; else extrapolated from two trial steps */
     bool fits, chosen;
 } hod_plan_row;
 
@@ -118,7 +118,7 @@ typedef struct hod_plan {
     int64_t persistent_bytes; /* parameters, gradients, optimizer state, buffers */
     int ranks;
     const char *recompute, *precision;
-    int n, chosen;            /* chosen: a row, -1 when none fits */
+    int n, chosen;                    /* chosen: a row, -1 when none fits */
     hod_plan_row rows[HOD_PLAN_ROWS]; /* largest micro-batch first */
 } hod_plan;
 
@@ -130,7 +130,7 @@ HOD_API int hod_print_plan(hod_trainer *t, hod_dataset *data, FILE *out);
 /* All that the first step would do first: plan, choose, compile. An error when nothing fits, with
  * the figures. */
 HOD_API int hod_trainer_prepare(hod_trainer *t, hod_dataset *data);
-HOD_API int64_t hod_trainer_micro_batch(const hod_trainer *t); /* chosen; 0 before that */
+HOD_API int64_t hod_trainer_micro_batch(const hod_trainer *t);    /* chosen; 0 before that */
 HOD_API int64_t hod_trainer_predicted_peak(const hod_trainer *t); /* bytes; 0 before */
 
 /* The compiled parts, for reports and for hod_fn_print. */

@@ -19,14 +19,12 @@ hod_loss hod_accuracy(hod_module *net, const hod_batch *b)
 
 static hod_metric_fn *metric_of(const hod_trainer *t, const hod_dataset *data)
 {
-    return t->spec.metric                   ? t->spec.metric
-           : hod_dataset_classes(data) > 0 ? hod_accuracy
-                                            : NULL;
+    return t->spec.metric ? t->spec.metric : hod_dataset_classes(data) > 0 ? hod_accuracy : NULL;
 }
 
 /* What the pass is about; the body finds it through the trainer. */
 struct hod_evaluation_sums {
-    hod_metric_fn *metric; /* NULL: none */
+    hod_metric_fn *metric;                                  /* NULL: none */
     hod_tensor *loss, *weight, *metric_sum, *metric_weight; /* () f64 */
 };
 
@@ -37,7 +35,8 @@ static int evaluate_body(void *job, hod_tensor *const *in, hod_tensor **out)
     (void)out;
     HOD_NO_GRAD(n);
     hod_loss l = hod__trainer_loss_of(t, in);
-    if (!l.sum || hod__trainer_add(e->loss, l.sum) != 0 || hod__trainer_add(e->weight, l.weight) != 0)
+    if (!l.sum || hod__trainer_add(e->loss, l.sum) != 0 ||
+        hod__trainer_add(e->weight, l.weight) != 0)
         return -1;
     if (!e->metric)
         return 0;
@@ -76,7 +75,7 @@ static bool *exchange_modes(hod_module *m, bool *flags)
  * when none does. -1 on error. */
 static int64_t choose_micro(hod_trainer *t, const hod_dataset *data)
 {
-    int64_t most = t->micro            ? t->micro
+    int64_t most = t->micro              ? t->micro
                    : t->spec.micro_batch ? t->spec.micro_batch
                                          : t->spec.effective_batch;
     int64_t budget = t->spec.memory_budget;
@@ -129,8 +128,10 @@ static int evaluate(hod_trainer *t, hod_dataset *data, hod_evaluation *out)
     int64_t micro = choose_micro(t, data);
     if (micro < 1)
         return -1;
-    hod_loader_spec spec = {.dataset = data, .workers = t->spec.loader.workers,
-                            .ahead = t->spec.loader.ahead, .timeout = t->spec.loader.timeout};
+    hod_loader_spec spec = {.dataset = data,
+                            .workers = t->spec.loader.workers,
+                            .ahead = t->spec.loader.ahead,
+                            .timeout = t->spec.loader.timeout};
     memcpy(spec.mean, t->spec.loader.mean, sizeof spec.mean);
     memcpy(spec.std, t->spec.loader.std, sizeof spec.std);
     hod_loader *l = hod_loader_make(spec);

@@ -21,8 +21,7 @@ int hod__names_add_module(hod_names *l, hod_module *net)
         if (hod__names_add(l, "", w.item.name, w.item.tensor) != 0)
             return -1;
     for (hod_walk w = hod_buffers(net); hod_walk_next(&w);)
-        if (!w.item.buffer->transient &&
-            hod__names_add(l, "", w.item.name, w.item.tensor) != 0)
+        if (!w.item.buffer->transient && hod__names_add(l, "", w.item.name, w.item.tensor) != 0)
             return -1;
     return 0;
 }

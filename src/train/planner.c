@@ -54,9 +54,10 @@ static hod_tensor *rows_placeholder(int64_t n, hod_shape row, hod_dtype dtype)
 int64_t hod__trainer_step_arena(hod_trainer *t, hod_fn *f, const hod_dataset *d, int64_t n)
 {
     HOD_SCOPE(s);
-    hod_tensor *in[] = {rows_placeholder(n, hod_dataset_shape(d), hod_dataset_dtype(d)),
-                        rows_placeholder(n, hod_dataset_target_shape(d), hod_dataset_target_dtype(d)),
-                        rows_placeholder(n, HOD_SHAPE(), HOD_I64)};
+    hod_tensor *in[] = {
+        rows_placeholder(n, hod_dataset_shape(d), hod_dataset_dtype(d)),
+        rows_placeholder(n, hod_dataset_target_shape(d), hod_dataset_target_dtype(d)),
+        rows_placeholder(n, HOD_SHAPE(), HOD_I64)};
     if (!in[0] || !in[1] || !in[2] || hod_random_begin(t->spec.seed, 0, in[2]) != 0)
         return -1;
     hod_batch b = {in[0], in[1], in[2], n, t->at.epoch, t->at.sample};
@@ -102,7 +103,8 @@ static int update_in_vain(hod_trainer *t)
 {
     hod_update_spec spec = {.weight = t->weight_sum, .clip_norm = t->spec.clip_norm};
     hod_update_result r;
-    return hod__trainer_set(t->weight_sum, 0) == 0 && hod_update_prepare(t->optimizer, &spec) == 0 &&
+    return hod__trainer_set(t->weight_sum, 0) == 0 &&
+                   hod_update_prepare(t->optimizer, &spec) == 0 &&
                    hod_fn_call(t->update, NULL, NULL) == 0
                ? hod_update_finish(t->optimizer, &spec, &r)
                : -1;
@@ -222,8 +224,12 @@ int hod_trainer_plan(hod_trainer *t, hod_dataset *data, hod_plan *plan)
 {
     if (!t || !plan || ready(t, data) != 0)
         return -1;
-    *plan = (hod_plan){.budget_bytes = t->spec.memory_budget, .persistent_bytes = t->persistent,
-                       .ranks = 1, .recompute = "none", .precision = "fp32", .chosen = -1};
+    *plan = (hod_plan){.budget_bytes = t->spec.memory_budget,
+                       .persistent_bytes = t->persistent,
+                       .ranks = 1,
+                       .recompute = "none",
+                       .precision = "fp32",
+                       .chosen = -1};
     for (int64_t m = 0; plan->n < HOD_PLAN_ROWS && (m = next_candidate(t, m)) > 0;) {
         hod_plan_row *row = &plan->rows[plan->n];
         if (row_of(t, m, row) != 0)

@@ -28,7 +28,7 @@ typedef struct hod_plan_memo {
 } hod_plan_memo;
 
 struct hod_trainer {
-    hod_module *net;   /* borrowed */
+    hod_module *net; /* borrowed */
     hod_loss_fn *loss;
     hod_trainer_spec spec;
     hod_optimizer *optimizer;
@@ -36,30 +36,30 @@ struct hod_trainer {
 
     hod_arena *arena;
     hod_fn *accumulate, *update, *statistics, *evaluate;
-    hod_tensor *loss_sum, *weight_sum; /* () f64: of the window so far */
+    hod_tensor *loss_sum, *weight_sum;      /* () f64: of the window so far */
     struct hod_evaluation_sums *evaluation; /* NULL until the first */
-    const hod_batch *batch;            /* of the micro-batch that runs */
-    bool has_statistics;               /* some module counts once per update */
+    const hod_batch *batch;                 /* of the micro-batch that runs */
+    bool has_statistics;                    /* some module counts once per update */
 
     hod_dataset *data; /* counted; NULL until the first step */
     hod_loader *loader;
-    hod_schedule schedule; /* resolved */
+    hod_schedule schedule;            /* resolved */
     int64_t updates_per_epoch, total; /* total 0: without end */
     int64_t loaded_count; /* samples of the dataset a loaded file was made with; 0: none loaded */
     hod_position at;
     int64_t updates, skipped, samples;
     double seconds;
 
-    int64_t micro;           /* 0: not chosen yet */
+    int64_t micro; /* 0: not chosen yet */
     int64_t predicted_peak;
-    int64_t persistent;      /* bytes allocated before the first batch and arena; 0: not known */
+    int64_t persistent; /* bytes allocated before the first batch and arena; 0: not known */
     double probe_base, probe_slope; /* eager: a micro-step takes base + slope * micro bytes */
     double probe_update;            /* eager: bytes an update takes */
     bool probed;
-    int64_t update_arena;    /* bytes; -1: not prepared */
+    int64_t update_arena; /* bytes; -1: not prepared */
     hod_plan_memo memo[HOD_PLAN_ROWS];
 
-    char *buffers;           /* copy of the network's buffers at the beginning of the window */
+    char *buffers; /* copy of the network's buffers at the beginning of the window */
     int64_t buffers_bytes;
     volatile sig_atomic_t stop;
     bool gave_up;

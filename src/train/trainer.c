@@ -30,7 +30,8 @@ static int64_t buffers_bytes(hod_module *net)
 {
     int64_t n = 0;
     for (hod_walk w = hod_buffers(net); hod_walk_next(&w);)
-        n += hod_tensor_numel(w.item.tensor) * (int64_t)hod_dtype_bytes(hod_tensor_dtype(w.item.tensor));
+        n += hod_tensor_numel(w.item.tensor) *
+             (int64_t)hod_dtype_bytes(hod_tensor_dtype(w.item.tensor));
     return n;
 }
 
@@ -77,15 +78,18 @@ static int check_spec(const hod_trainer_spec *s)
     const struct {
         const char *name;
         int64_t value, least;
-    } check[] = {{"effective_batch", s->effective_batch, 1}, {"micro_batch", s->micro_batch, 0},
-                 {"memory_budget", s->memory_budget, 0},     {"epochs", s->epochs, 0},
+    } check[] = {{"effective_batch", s->effective_batch, 1},
+                 {"micro_batch", s->micro_batch, 0},
+                 {"memory_budget", s->memory_budget, 0},
+                 {"epochs", s->epochs, 0},
                  {"updates", s->updates, 0}};
     for (int i = 0; i < HOD_COUNT(check); i++)
         if (check[i].value < check[i].least)
             return HOD_FAIL_RC(ARGUMENT, "trainer: %s is %lld, wanted %lld or more", check[i].name,
                                (long long)check[i].value, (long long)check[i].least);
     if (s->micro_batch > s->effective_batch)
-        return HOD_FAIL_RC(ARGUMENT, "trainer: micro_batch %lld is larger than effective_batch %lld",
+        return HOD_FAIL_RC(ARGUMENT,
+                           "trainer: micro_batch %lld is larger than effective_batch %lld",
                            (long long)s->micro_batch, (long long)s->effective_batch);
     if (!(s->ema >= 0 && s->ema < 1))
         return HOD_FAIL_RC(ARGUMENT, "trainer: ema is %g, wanted 0 <= ema < 1", s->ema);
@@ -119,8 +123,10 @@ static int gradients_prepare(hod_module *net)
 hod_fn *hod__trainer_part_new(hod_trainer *t, hod_body body, int inputs, const char *name)
 {
     hod_fn *f = hod_compile_make(body, t,
-                                 (hod_compile_spec){.inputs = inputs, .mode = t->spec.compile,
-                                                    .fullgraph = t->spec.fullgraph, .name = name});
+                                 (hod_compile_spec){.inputs = inputs,
+                                                    .mode = t->spec.compile,
+                                                    .fullgraph = t->spec.fullgraph,
+                                                    .name = name});
     if (f && hod_fn_set_arena(f, t->arena) != 0) {
         hod_fn_free(f);
         return NULL;
@@ -237,8 +243,10 @@ static int64_t count_updates(const hod_trainer *t, int64_t samples)
     if (t->spec.last_window == HOD_WINDOW_FLUSH)
         return (samples + e - 1) / e;
     if (samples < e)
-        return HOD_FAIL_RC(ARGUMENT, "trainer: %lld samples an epoch make no window of %lld, and "
-                           "short windows are dropped", (long long)samples, (long long)e);
+        return HOD_FAIL_RC(ARGUMENT,
+                           "trainer: %lld samples an epoch make no window of %lld, and "
+                           "short windows are dropped",
+                           (long long)samples, (long long)e);
     return samples / e;
 }
 
@@ -275,15 +283,15 @@ int hod__trainer_meet(hod_trainer *t, hod_dataset *data)
     if (!t || !data)
         return -1;
     if (t->data)
-        return t->data == data
-                   ? 0
-                   : HOD_FAIL_RC(STATE, "trainer: trains on %s already, %s came",
-                                 hod_dataset_name(t->data), hod_dataset_name(data));
+        return t->data == data ? 0
+                               : HOD_FAIL_RC(STATE, "trainer: trains on %s already, %s came",
+                                             hod_dataset_name(t->data), hod_dataset_name(data));
     int64_t count = hod_dataset_count(data), updates = count_updates(t, count);
     if (t->loaded_count && t->loaded_count != count)
-        return HOD_FAIL_RC(ARGUMENT, "trainer: the loaded run has a dataset of %lld samples, %s has "
-                           "%lld", (long long)t->loaded_count, hod_dataset_name(data),
-                           (long long)count);
+        return HOD_FAIL_RC(ARGUMENT,
+                           "trainer: the loaded run has a dataset of %lld samples, %s has "
+                           "%lld",
+                           (long long)t->loaded_count, hod_dataset_name(data), (long long)count);
     if (updates < 0)
         return -1;
     t->updates_per_epoch = updates;
@@ -319,9 +327,14 @@ bool hod_trainer_stopped(const hod_trainer *t)
 
 hod_progress hod_trainer_progress(const hod_trainer *t)
 {
-    return t ? (hod_progress){.updates = t->updates, .skipped = t->skipped, .total = t->total,
-                              .updates_per_epoch = t->updates_per_epoch, .epoch = t->at.epoch,
-                              .sample = t->at.sample, .samples = t->samples, .seconds = t->seconds}
+    return t ? (hod_progress){.updates = t->updates,
+                              .skipped = t->skipped,
+                              .total = t->total,
+                              .updates_per_epoch = t->updates_per_epoch,
+                              .epoch = t->at.epoch,
+                              .sample = t->at.sample,
+                              .samples = t->samples,
+                              .seconds = t->seconds}
              : (hod_progress){0};
 }
 

@@ -46,8 +46,19 @@ typedef struct counter {
     int64_t value;
 } counter;
 
-enum { UPDATES, SKIPPED, SAMPLES, EPOCH, SAMPLE, SEED, EFFECTIVE_BATCH, MICRO_BATCH, COUNT, OPTIMIZER,
-       COUNTERS };
+enum {
+    UPDATES,
+    SKIPPED,
+    SAMPLES,
+    EPOCH,
+    SAMPLE,
+    SEED,
+    EFFECTIVE_BATCH,
+    MICRO_BATCH,
+    COUNT,
+    OPTIMIZER,
+    COUNTERS
+};
 
 static void counters_of(const hod_trainer *t, counter c[COUNTERS])
 {

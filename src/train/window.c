@@ -29,7 +29,8 @@ static int check_loss(const hod_loss *l)
     if (!l->sum || !l->weight)
         return hod_error() ? -1 : HOD_FAIL_RC(ARGUMENT, "trainer: the loss function gave no loss");
     if (hod_tensor_numel(l->sum) != 1 || hod_tensor_numel(l->weight) != 1)
-        return HOD_FAIL_RC(ARGUMENT, "trainer: a loss of sum %s and weight %s, single values wanted",
+        return HOD_FAIL_RC(ARGUMENT,
+                           "trainer: a loss of sum %s and weight %s, single values wanted",
                            HOD_SHAPE_TEXT(l->sum), HOD_SHAPE_TEXT(l->weight));
     return 0;
 }
@@ -185,7 +186,7 @@ static int apply_window(hod_trainer *t, hod_update *u)
     u->loss = hod_item(t->loss_sum) / u->weight;
     u->grad_norm = r.grad_norm;
     u->skipped = r.skipped;
-    int rc = r.skipped         ? hod__trainer_buffers_restore(t)
+    int rc = r.skipped           ? hod__trainer_buffers_restore(t)
              : t->has_statistics ? hod_fn_call(t->statistics, NULL, NULL)
                                  : 0;
     t->broken = rc != 0;

@@ -67,9 +67,9 @@ static double *gradients(hod_dtype dtype, int64_t window, int64_t micro, hod_com
 {
     hod_module *net = small_new(dtype);
     hod_dataset *data = data_new();
-    hod_trainer *t = hod_trainer_new(net, small_loss, .effective_batch = window,
-                                     .micro_batch = micro, .seed = 5, .compile = mode,
-                                     .clip_norm = 1);
+    hod_trainer *t =
+        hod_trainer_new(net, small_loss, .effective_batch = window, .micro_batch = micro, .seed = 5,
+                        .compile = mode, .clip_norm = 1);
     CHECK(t && hod_trainer_step(t, data, u));
     *n = hod_module_count_parameters(net);
     double *all = malloc((size_t)*n * sizeof *all);
@@ -140,9 +140,9 @@ static double *train_short(int64_t micro, hod_compile_mode mode, int64_t *n, dou
 {
     hod_module *net = small_new(HOD_F64);
     hod_dataset *data = data_new();
-    hod_trainer *t = hod_trainer_new(net, small_loss, .effective_batch = 6, .micro_batch = micro,
-                                     .seed = 5, .compile = mode, .epochs = 2,
-                                     .optimizer = hod_adamw(.lr = 1e-2));
+    hod_trainer *t =
+        hod_trainer_new(net, small_loss, .effective_batch = 6, .micro_batch = micro, .seed = 5,
+                        .compile = mode, .epochs = 2, .optimizer = hod_adamw(.lr = 1e-2));
     hod_update u;
     int i = 0;
     while (hod_trainer_step(t, data, &u)) {

@@ -76,8 +76,8 @@ TEST(train_window_short_at_the_end_is_dropped)
 {
     line l = line_new(5, 1, (float[]){1, 2, 3, 4, 10}, NULL);
     hod_trainer *t = hod_trainer_new(l.net, line_loss, .effective_batch = 4, .micro_batch = 1,
-                                     .in_order = true, .optimizer = hod_sgd(.lr = 0.1),
-                                     .epochs = 2, .last_window = HOD_WINDOW_DROP);
+                                     .in_order = true, .optimizer = hod_sgd(.lr = 0.1), .epochs = 2,
+                                     .last_window = HOD_WINDOW_DROP);
     hod_update u;
     CHECK(hod_trainer_step(t, l.data, &u));
     NEAR(line_w(&l), -0.25, 1e-7);
@@ -251,11 +251,11 @@ static hod_module *normed_new(hod_batch_norm_mode mode)
 static void train_normed(hod_module *net, float last)
 {
     HOD_SCOPE(s);
-    hod_dataset *data = hod_tensor_dataset(
-        hod_from_floats((float[]){0, 2, 4, last}, HOD_SHAPE(4, 1)), hod_zeros(HOD_F32, HOD_SHAPE(4, 1)),
-        0);
-    hod_trainer *t = hod_trainer_new(net, normed_loss, .effective_batch = 4, .micro_batch = 2,
-                                     .in_order = true);
+    hod_dataset *data =
+        hod_tensor_dataset(hod_from_floats((float[]){0, 2, 4, last}, HOD_SHAPE(4, 1)),
+                           hod_zeros(HOD_F32, HOD_SHAPE(4, 1)), 0);
+    hod_trainer *t =
+        hod_trainer_new(net, normed_loss, .effective_batch = 4, .micro_batch = 2, .in_order = true);
     hod_update u;
     CHECK(hod_trainer_step(t, data, &u));
     CHECK(u.skipped == !isfinite(last));
@@ -343,9 +343,9 @@ TEST(train_window_names_the_sample)
 {
     line l = line_new(1, 1, (float[]){0}, NULL);
     HOD_SCOPE(s);
-    hod_dataset *data = hod_tensor_dataset(hod_zeros(HOD_F32, HOD_SHAPE(6, 2)),
-                                           hod_from_ints((int64_t[]){0, 1, 0, 1, 2, 0}, HOD_SHAPE(6)),
-                                           3);
+    hod_dataset *data =
+        hod_tensor_dataset(hod_zeros(HOD_F32, HOD_SHAPE(6, 2)),
+                           hod_from_ints((int64_t[]){0, 1, 0, 1, 2, 0}, HOD_SHAPE(6)), 3);
     hod_trainer *t = hod_trainer_new(l.net, classes_loss, .effective_batch = 3, .in_order = true);
     hod_update u;
     CHECK(hod_trainer_step(t, data, &u));

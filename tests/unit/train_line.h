@@ -26,8 +26,8 @@ static hod_tensor *line_forward(hod_module *self, hod_tensor *x)
 
 static inline hod_loss line_loss(hod_module *net, const hod_batch *b)
 {
-    hod_tensor *y = hod_where(hod_gt_scalar(b->target, 0), hod_call(net, b->input),
-                              hod_full_like(b->input, 0));
+    hod_tensor *y =
+        hod_where(hod_gt_scalar(b->target, 0), hod_call(net, b->input), hod_full_like(b->input, 0));
     return (hod_loss){hod_sum(y), hod_sum(b->target)};
 }
 
@@ -39,8 +39,9 @@ static inline line line_new(int64_t n, int64_t tokens, const float *x, const flo
     l.net = (line_net *)hod_module_done(l.net);
     HOD_SCOPE(s);
     hod_tensor *targets = hod_full(HOD_F32, HOD_SHAPE(n, tokens), 1);
-    l.data = hod_tensor_dataset(hod_from_floats(x, HOD_SHAPE(n, tokens)),
-                                counts ? hod_from_floats(counts, HOD_SHAPE(n, tokens)) : targets, 0);
+    l.data =
+        hod_tensor_dataset(hod_from_floats(x, HOD_SHAPE(n, tokens)),
+                           counts ? hod_from_floats(counts, HOD_SHAPE(n, tokens)) : targets, 0);
     return l;
 }
 
