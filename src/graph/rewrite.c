@@ -74,8 +74,13 @@ static hod_ref append(hod_rewrite *w, hod_op op, const hod_attrs *attrs, int n, 
             in = &copy;
         }
     }
+    bool pending = hod_error() != NULL;
     hod_ref r = meta ? hod__graph_add(w->g, op, attrs, n, in, meta)
                      : hod__graph_op(w->g, op, attrs, n, in);
+    if (r == HOD_NO_REF && !pending && hod_error_kind_pending() == HOD_ERROR_ARGUMENT) {
+        hod_error_take(NULL); /* the operator does not take these types: the rule does not fit */
+        return r;
+    }
     if (r == HOD_NO_REF || note_strides(w, r))
         return fail(w);
     hod_node *node = hod__node(w->g, r);
@@ -158,8 +163,10 @@ static void rewrite_node(hod_rewrite *w, hod_ref r)
         in[i] = w->map[hod__node_in(w->old, r)[i]];
     hod_meta meta = hod__node_meta(w->old, r);
     hod_ref copy = append(w, (hod_op)node->op, &node->attrs, node->n_in, in, &meta);
-    if (copy == HOD_NO_REF)
+    if (copy == HOD_NO_REF) {
+        fail(w);
         return;
+    }
     w->map[r] = copy;
     if (hod__node_info(w->old, r)->class == HOD_EFFECT) {
         w->holder[w->g->nodes[in[0]].input] = copy;

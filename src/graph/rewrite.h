@@ -43,7 +43,8 @@ bool hod__rewrite(hod_graph *g, hod_visit *visit, void *context);
 
 /* Appends op and visits it. A reshape that is no view of its input gets `contiguous` before it.
  * HOD_NO_REF when an input is HOD_NO_REF, or its value is no longer there to read (an effect has
- * changed it), or memory is out: the visitor then leaves the node it looks at. */
+ * changed it), or the operator's rule refuses it, or memory is out: the visitor then leaves the
+ * node it looks at. */
 hod_ref hod__rewrite_op(hod_rewrite *w, hod_op op, const hod_attrs *attrs, int n,
                         const hod_ref *in);
 
