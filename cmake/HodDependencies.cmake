@@ -9,7 +9,7 @@
 find_package(Threads REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS C)
 find_package(PkgConfig REQUIRED)
-pkg_check_modules(HOD_DEPS REQUIRED IMPORTED_TARGET libcyaml cairo libxxhash jansson zlib)
+pkg_check_modules(HOD_DEPS REQUIRED IMPORTED_TARGET yaml-0.1 cairo libxxhash jansson zlib)
 
 # oneDNN's own CMake package also asks for OpenCL headers, which the C interface does not need.
 find_path(DNNL_INCLUDE_DIR NAMES dnnl.h REQUIRED)

@@ -11,7 +11,7 @@ export LC_ALL=C DEBIAN_FRONTEND=noninteractive
 packages='
     gcc libc6-dev cmake ninja-build pkg-config
     libdnnl-dev
-    libcyaml-dev libyaml-dev libjansson-dev libxxhash-dev zlib1g-dev
+    libyaml-dev libjansson-dev libxxhash-dev zlib1g-dev
     libcairo2-dev
     dataset-fashion-mnist
 '
