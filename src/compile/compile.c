@@ -265,7 +265,6 @@ static int call_static(hod_fn *f, hod_tensor *const *in, hod_tensor **out)
 static int call_compiled(hod_fn *f, hod_tensor *const *in, hod_tensor **out, bool preparing)
 {
     hod_call *k = &f->call;
-    const hod_segment *before = f->last;
     reset(k, preparing);
     f->report.graph_breaks = 0;
     int rc = begin(k, in);
@@ -292,9 +291,39 @@ static int call_compiled(hod_fn *f, hod_tensor *const *in, hod_tensor **out, boo
     if (rc != 0 || preparing)
         memset(out, 0, (size_t)f->spec.outputs * sizeof *out);
     rc == 0 ? hod__call_settle(k) : hod__call_abandon(k);
-    if (f->last != before)
-        count_programs(f);
+    count_programs(f);
     return rc == 0 && !preparing ? hand_over(f, out, 0) : rc;
+}
+
+/* Random operators count streams from hod_random_begin. A second call under one key would number
+ * its operators on from the first, and be another trace each time; so a call that begins with
+ * streams used already gets a key of its own, derived from that number, and counts from 0. Eager mode
+ * does the same: the draws are those of the compiled call. */
+typedef struct own_key {
+    hod_random_key before;
+    uint64_t seed; /* of the key made here */
+    bool changed;
+} own_key;
+
+static int key_begin(own_key *o)
+{
+    hod_random_key *r = hod__random();
+    if (!r)
+        return -1;
+    o->before = *r;
+    o->changed = r->stream != 0;
+    uint64_t both[] = {r->seed, (uint64_t)r->stream};
+    o->seed = hod__hash(both, sizeof both, 0);
+    return o->changed ? hod_random_begin(o->seed, r->update, r->index) : 0;
+}
+
+static int key_end(const own_key *o)
+{
+    if (!o->changed || hod__random()->seed != o->seed) /* the body may have begun anew itself */
+        return 0;
+    int rc = hod_random_begin(o->before.seed, o->before.update, o->before.index);
+    hod__random()->stream = o->before.stream + 1;
+    return rc;
 }
 
 static int make_tables(hod_fn *f)
@@ -317,6 +346,22 @@ static int check_inputs(hod_fn *f, hod_tensor *const *in, bool preparing)
     return 0;
 }
 
+/* The call of a function that this thread owns meanwhile. */
+static int call_alone(hod_fn *f, hod_tensor *const *in, hod_tensor **out)
+{
+    if (atomic_flag_test_and_set(&f->busy))
+        return HOD_FAIL_RC(STATE, "%s: called by two threads at once", f->name);
+    int rc = make_tables(f);
+    int done = 0;
+    f->call.promise = NULL;
+    if (rc == 0 && f->spec.mode == HOD_COMPILE_REDUCE_OVERHEAD)
+        done = call_static(f, in, out);
+    if (rc == 0 && done <= 0)
+        rc = done < 0 ? -1 : call_compiled(f, in, out, false);
+    atomic_flag_clear(&f->busy);
+    return rc;
+}
+
 int hod_fn_call(hod_fn *f, hod_tensor *const *in, hod_tensor **out)
 {
     if (!f)
@@ -329,19 +374,13 @@ int hod_fn_call(hod_fn *f, hod_tensor *const *in, hod_tensor **out)
         return -1;
     hod_tensor *none;
     out = out ? out : &none;
-    if (hod__recorder || f->eager)
+    if (hod__recorder)
         return run_plain(f, in, out); /* inside another function it is a part of that one */
-    if (atomic_flag_test_and_set(&f->busy))
-        return HOD_FAIL_RC(STATE, "%s: called by two threads at once", f->name);
-    int rc = make_tables(f);
-    int done = 0;
-    f->call.promise = NULL;
-    if (rc == 0 && f->spec.mode == HOD_COMPILE_REDUCE_OVERHEAD)
-        done = call_static(f, in, out);
-    if (rc == 0 && done <= 0)
-        rc = done < 0 ? -1 : call_compiled(f, in, out, false);
-    atomic_flag_clear(&f->busy);
-    return rc;
+    own_key key;
+    if (key_begin(&key) != 0)
+        return -1;
+    int rc = f->eager ? run_plain(f, in, out) : call_alone(f, in, out);
+    return key_end(&key) == 0 ? rc : -1;
 }
 
 int hod_fn_prepare(hod_fn *f, hod_tensor *const *in)
@@ -357,7 +396,13 @@ int hod_fn_prepare(hod_fn *f, hod_tensor *const *in)
     int rc = make_tables(f);
     if (rc == 0) {
         memset(f->out, 0, (size_t)f->spec.outputs * sizeof *f->out);
-        rc = call_compiled(f, in, f->out, true);
+        hod_random_key *r = hod__random();
+        int64_t stream = r ? r->stream : 0;
+        if (r)
+            r->stream = 0; /* as every call begins */
+        rc = r ? call_compiled(f, in, f->out, true) : -1;
+        if (r)
+            r->stream = stream;
     }
     atomic_flag_clear(&f->busy);
     return rc;

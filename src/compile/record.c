@@ -212,6 +212,7 @@ static int32_t new_result(hod_call *k, hod_segment *s, const hod_op_call *c, con
             base->first_view = v;
         }
     }
+    value->computed = value->base >= s->first && s->values[value->base - s->first].external < 0;
     value->handle = hod_tensor_retain(out);
     value->loose = true;
     bool wants = tape_listens() && !(hod__op_info[c->op].flags & HOD_OPF_NODIFF);

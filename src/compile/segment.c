@@ -18,12 +18,10 @@ static int references(atomic_int *refs)
     return atomic_load_explicit(refs, memory_order_acquire);
 }
 
-/* Results made in this segment, in this call, that are no views of tensors from outside. */
-static bool is_computed(const hod_call *k, const hod_segment *s, int64_t i)
+/* Results computed in this segment and made in this call. */
+static inline bool is_computed(const hod_call *k, const hod_segment *s, int64_t i)
 {
-    const hod_value *v = &s->values[i];
-    return v->external < 0 && k->handles[s->first + i] && v->base >= s->first &&
-           s->values[v->base - s->first].external < 0;
+    return s->values[i].computed && k->handles[s->first + i];
 }
 
 /* scratch[i] = HELD for every result i, not a view, whose memory somebody may look at. */

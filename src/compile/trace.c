@@ -211,6 +211,7 @@ static int copy_values(hod_segment *s, hod_segment *src, int32_t values)
         to->base = from->base;
         to->external = from->external;
         to->view = from->view;
+        to->computed = from->computed;
         to->requires_grad = from->requires_grad;
         form.node = HOD_NO_REF;
         form.first_view = form.next_view = -1;

@@ -70,6 +70,7 @@ typedef struct hod_value {
     int32_t base;       /* the value whose storage it shares; itself unless a view */
     int32_t external;   /* index in segment.externals, -1: a result */
     bool view;          /* made by a view operator */
+    bool computed;      /* a result whose memory this segment computes; not a view of an external */
     bool loose;         /* somebody may still hold the handle, or it has data: look before reuse */
     bool output;        /* the program writes it out */
     bool requires_grad;

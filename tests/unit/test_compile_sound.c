@@ -35,6 +35,12 @@ static double apart(hod_tensor *a, hod_tensor *b)
     return worst;
 }
 
+static bool interpreted(void)
+{
+    const char *mode = getenv("HOD_COMPILE");
+    return mode && strcmp(mode, "interpret") == 0;
+}
+
 /* Values are of the order of 1, so an absolute difference of a few f32 roundings. */
 #define CLOSE 1e-5
 
@@ -415,6 +421,39 @@ static int toggles_grad(void *job, hod_tensor *const *in, hod_tensor **out)
     return hod_backward(out[0]);
 }
 TWINS(compile_sound_no_grad_toggles, toggles_grad, 1, 2, 0)
+
+/* ---- randomness ---- */
+
+static int draws(void *job, hod_tensor *const *in, hod_tensor **out)
+{
+    (void)job;
+    out[0] = hod_dropout(hod_exp(in[0]), .5);
+    out[1] = hod_dropout(hod_exp(in[0]), .5);
+    return 0;
+}
+
+/* Nobody begins a new key: every call draws anew, and eager mode draws the same. */
+TEST(compile_sound_randomness_without_begin)
+{
+    HOD_SCOPE(s);
+    hod_tensor *x = row(40, 1), *y[2][8][2];
+    for (int eager = 0; eager < 2; eager++) {
+        hod_fn *f = hod_compile(draws, NULL, .inputs = 1, .outputs = 2,
+                                .mode = eager ? HOD_COMPILE_EAGER : HOD_COMPILE_DEFAULT);
+        CHECK(hod_random_begin(5, 1, NULL) == 0);
+        for (int i = 0; i < 8; i++)
+            CHECK(hod_fn_call(f, &x, y[eager][i]) == 0);
+        EQ_INT(hod_fn_report(f).traces, !eager);
+        hod_fn_free(f);
+    }
+    for (int i = 0; i < 8; i++) {
+        NEAR(apart(y[0][i][0], y[1][i][0]), 0, CLOSE);
+        NEAR(apart(y[0][i][1], y[1][i][1]), 0, CLOSE);
+        CHECK(apart(y[0][i][0], y[0][i][1]) > .1);
+        for (int j = 0; j < i; j++)
+            CHECK(apart(y[0][i][0], y[0][j][0]) > .1);
+    }
+}
 
 /* ---- a leaf that changes from call to call ---- */
 
@@ -800,6 +839,65 @@ TEST(compile_sound_static_promise_is_checked)
     hod_fn_free(f);
 }
 
+/* ---- debugging switches, views of a function, shared arenas ---- */
+
+TEST(compile_sound_spans_can_be_checked)
+{
+    setenv("HOD_CHECK_SPANS", "1", 1);
+    HOD_SCOPE(s);
+    state a = state_new(), b = state_new();
+    run_twins((twin){descend, &a, &b, 1, 4, 1, 0});
+    NEAR(apart(a.w, b.w), 0, CLOSE);
+    run_twins((twin){break_between, &a, &b, 1, 6, 2, 1});
+    state_free(&a);
+    state_free(&b);
+}
+
+TEST(compile_sound_everything_can_be_printed)
+{
+    HOD_SCOPE(s);
+    state a = state_new();
+    hod_fn *f = hod_compile(break_between, &a, .inputs = 1, .outputs = 1, .name = "train");
+    hod_tensor *x = row(6, 1), *y;
+    ERROR_IS("train: not compiled yet", hod_fn_print(f, HOD_FN_TRACE, stdout));
+    CHECK(hod_fn_call(f, &x, &y) == 0);
+    const char *expect[] = {"graph train {", "graph train {", "program train {", "void k_", "<svg"};
+    for (int view = 0; view <= HOD_FN_TIMELINE && !interpreted(); view++) {
+        char *text = NULL;
+        size_t n = 0;
+        FILE *to = open_memstream(&text, &n);
+        CHECK(hod_fn_print(f, (hod_fn_view)view, to) == 0);
+        fclose(to);
+        if (!strstr(text, expect[view]))
+            FAIL("view %d shows no %s: %.200s", view, expect[view], text);
+        free(text);
+    }
+    ERROR_IS("fn_print: no view 9", hod_fn_print(f, (hod_fn_view)9, stdout));
+    hod_fn_free(f);
+    state_free(&a);
+}
+
+TEST(compile_sound_arena_is_shared)
+{
+    HOD_SCOPE(s);
+    state a = state_new(), b = state_new();
+    hod_arena *arena = hod_arena_new();
+    hod_fn *f = hod_compile(descend, &a, .inputs = 1, .outputs = 1);
+    hod_fn *g = hod_compile(backward_twice, &b, .inputs = 1, .outputs = 2);
+    CHECK(hod_fn_set_arena(f, arena) == 0 && hod_fn_set_arena(g, arena) == 0);
+    for (int i = 0; i < 3; i++) {
+        hod_tensor *x = row(6, 1 + i), *y[2];
+        CHECK(hod_fn_call(f, &x, y) == 0 && hod_fn_call(g, &x, y) == 0);
+        EQ_INT(hod_arena_bytes(arena), HOD_MAX(hod_fn_report(f).arena_bytes,
+                                               hod_fn_report(g).arena_bytes));
+    }
+    hod_fn_free(f);
+    hod_fn_free(g);
+    hod_arena_free(arena);
+    state_free(&a);
+    state_free(&b);
+}
+
 /* ---- nothing is allocated, nothing is slow ---- */
 
 static int long_body(void *job, hod_tensor *const *in, hod_tensor **out)
@@ -810,12 +908,6 @@ static int long_body(void *job, hod_tensor *const *in, hod_tensor **out)
         h = hod__op(i % 2 ? HOD_OP_tanh : HOD_OP_neg, &(hod_attrs){0}, 1, &h);
     out[0] = h;
     return 0;
-}
-
-static bool interpreted(void)
-{
-    const char *mode = getenv("HOD_COMPILE");
-    return mode && strcmp(mode, "interpret") == 0;
 }
 
 TEST(compile_sound_replay_allocates_nothing)
