@@ -66,6 +66,24 @@ TEST(ops_matmul_of_every_layout)
         }
 }
 
+TEST(ops_matmul_gradients_of_every_transposition)
+{
+    hod_tensor *g = wave(HOD_SHAPE(3, 5), 2);
+    for (int how = 0; how < 4; how++) {
+        bool ta = how & 1, tb = how >> 1;
+        hod_tensor *a = wave(ta ? HOD_SHAPE(4, 3) : HOD_SHAPE(3, 4), 0);
+        hod_tensor *b = wave(tb ? HOD_SHAPE(5, 4) : HOD_SHAPE(4, 5), 1);
+        hod_tensor *c = hod_copy(a), *d = hod_copy(b);
+        CHECK(hod_requires_grad(a, true) && hod_requires_grad(b, true));
+        CHECK(hod_requires_grad(c, true) && hod_requires_grad(d, true));
+        CHECK(hod_backward(hod_sum(hod_mul(g, product(a, ta, b, tb)))) == 0);
+        hod_tensor *x = ta ? hod_transpose(c, 0, 1) : c, *y = tb ? hod_transpose(d, 0, 1) : d;
+        CHECK(hod_backward(hod_sum(hod_mul(g, product(x, false, y, false)))) == 0);
+        NEAR(distance(hod_grad(a), hod_grad(c)), 0, 1e-15);
+        NEAR(distance(hod_grad(b), hod_grad(d)), 0, 1e-15);
+    }
+}
+
 TEST(ops_matmul_slow_twin_is_the_definition)
 {
     hod_tensor *a = wave(HOD_SHAPE(3, 4), 0), *b = wave(HOD_SHAPE(4, 2), 1);
@@ -279,6 +297,7 @@ TEST(ops_views_share_and_copies_do_not)
     CHECK(hod_reshape(t, HOD_SHAPE(2, 2, 2, 3))->storage == x->storage); /* splits a dimension */
     NEAR(distance(hod_reshape(hod_reshape(t, HOD_SHAPE(24)), HOD_SHAPE(2, 4, 3)), t), 0, 0);
     CHECK(hod_contiguous(x) == x && hod_copy(x)->storage != x->storage);
+    CHECK(hod_tensor_is_contiguous(hod_contiguous(t)));
     CHECK(hod_reshape(x, HOD_SHAPE(2, 3, 4)) == x);
     NEAR(distance(hod_permute(hod_permute(x, 2, 0, 1), 1, 2, 0), x), 0, 0);
     ERROR_IS("permute: the order does not name each dimension of (2,3,4) once",
@@ -335,6 +354,9 @@ TEST(ops_assign_overlapping_parts)
     float y[5];
     CHECK(hod_read_floats(x, y, 5) == 0);
     CHECK(y[0] == 1 && y[1] == 1 && y[2] == 2 && y[3] == 3 && y[4] == 4);
+    hod_tensor *m = wave(HOD_SHAPE(20, 20), 0), *t = hod_copy(hod_transpose(m, 0, 1));
+    CHECK(hod__assign(m, hod_transpose(m, 0, 1)) == m);
+    NEAR(distance(m, t), 0, 0);
     CHECK(hod__assign(x, hod_full(HOD_I64, HOD_SHAPE(), 7)) == x); /* cast and expanded */
     NEAR(hod_item(hod_sum(x)), 35, 0);
 }

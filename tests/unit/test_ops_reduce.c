@@ -80,6 +80,7 @@ TEST(ops_reduce_every_set_of_dimensions)
     check_sets(pattern(HOD_SHAPE(1, 1)));
     check_sets(pattern(HOD_SHAPE(2, 1, 2, 2, 1, 2, 2, 2)));
     check_sets(hod_transpose(pattern(HOD_SHAPE(17, 19)), 0, 1));
+    check_sets(pattern(HOD_SHAPE(3, 700))); /* more columns than are folded at once */
 }
 
 TEST(ops_reduce_a_million)

@@ -190,6 +190,10 @@ case("nll", lambda x, t: F.nll_loss(x, t, reduction="sum"), [draw((3, 4))],
 case("mse", lambda x, t: F.mse_loss(x, t, reduction="sum"), [draw((2, 3)), draw((2, 3))])
 case("bce_with_logits", lambda x, t: F.binary_cross_entropy_with_logits(x, t, reduction="sum"),
      [draw((2, 3), -6, 6), draw((2, 3), 0, 1)])
+x = draw((2, 3), -6, 6)
+x[0, 0] = 0.0
+case("bce_with_logits", lambda x, t: F.binary_cross_entropy_with_logits(x, t, reduction="sum"),
+     [x, draw((2, 3), 0, 1)])
 
 print("[")
 print(",\n".join(json.dumps(c, separators=(",", ":")) for c in cases))
