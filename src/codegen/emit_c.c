@@ -11,7 +11,7 @@
  *         for (i64 row = begin; row < end; row++) {
  *             i64 x0 = row;                     // x<axis>: where we are
  *             const float *p0 = b0 + x0 * s0_0; // p<operand>: this row's first element
- *             float v7 = 0;                     // v<node>: a value of the graph
+ *             float v7 = 0;                     // v<number>: a value of the cluster
  *     #pragma omp simd reduction(+ : v7)
  *             for (i64 x1 = 0; x1 < n1; x1++) {
  *                 ...
@@ -124,7 +124,7 @@ static void count(hod_text *t, const emitter *e, int i)
         if (v->stride[a])
             hod__text(t, e->p->strips && a == e->p->n_axes - 1 ? " + (strip + x%d) * c%d_%d"
                                                                : " + x%d * c%d_%d",
-                      a, v->ref, a);
+                      a, i, a);
     hod__text(t, ")");
 }
 
@@ -136,7 +136,7 @@ static char *use(const emitter *e, int i)
     int lane = e->p->n_axes - 1;
     switch (v->kind) {
     case HOD_VALUE_LOAD:
-        return lanes ? loaded(e, i) : hod__format("v%d", v->ref);
+        return lanes ? loaded(e, i) : hod__format("v%d", i);
     case HOD_VALUE_COUNTER: {
         hod_text t = {0};
         hod__text(&t, "(%s)", types[node_of(e, i)->dtype].computed);
@@ -144,8 +144,8 @@ static char *use(const emitter *e, int i)
         return hod__text_take(&t);
     }
     default:
-        return lanes && v->kind != HOD_VALUE_NUMBER ? hod__format("v%d[x%d]", v->ref, lane)
-                                                    : hod__format("v%d", v->ref);
+        return lanes && v->kind != HOD_VALUE_NUMBER ? hod__format("v%d[x%d]", i, lane)
+                                                    : hod__format("v%d", i);
     }
 }
 
@@ -201,7 +201,7 @@ static char *expression(const emitter *e, int i)
     if (n->op == HOD_OP_cast) {
         cast_text(&t, from, n->dtype, in[0]);
     } else if (n->op == HOD_OP_uniform) {
-        hod__text(&t, "r_uniform(key%d, stream%d, (u64)%s, (u64)", v->ref, v->ref, in[1]);
+        hod__text(&t, "r_uniform(key%d, stream%d, (u64)%s, (u64)", i, i, in[1]);
         count(&t, e, i);
         hod__text(&t, ")");
     } else if (n->op == HOD_OP_contiguous) {
@@ -210,7 +210,7 @@ static char *expression(const emitter *e, int i)
         hod__text(&t, "%s", in[1]);
     } else if (n->op == HOD_OP_accumulate) {
         char *old = loaded(e, i);
-        hod__text(&t, "(add%d ? %s : 0) + %s", v->ref, old ? old : "", in[1]);
+        hod__text(&t, "(add%d ? %s : 0) + %s", i, old ? old : "", in[1]);
         free(old);
     } else {
         char *acc = use(e, i);
@@ -269,7 +269,7 @@ static void emit_body(emitter *e, int sweep)
     for (int i = p->cluster->n; i < p->space->n; i++)
         if (e->needed[i] && p->value[i].kind == HOD_VALUE_LOAD) {
             char *x = loaded(e, i);
-            line(e, "const %s v%d = %s;", types[node_of(e, i)->dtype].computed, p->value[i].ref,
+            line(e, "const %s v%d = %s;", types[node_of(e, i)->dtype].computed, i,
                  x ? x : "");
             free(x);
         }
@@ -369,10 +369,10 @@ static void start_folds(emitter *e, int sweep)
         int lane = e->p->n_axes - 1;
         if (lanes)
             line(e, "for (i64 x%d = 0; x%d < %d; x%d++) v%d[x%d] = (%s)(%s);", lane, lane,
-                 e->p->strips ? HOD_LANES : (int)e->p->axis[lane].extent, lane, v->ref, lane, type,
+                 e->p->strips ? HOD_LANES : (int)e->p->axis[lane].extent, lane, i, lane, type,
                  s ? s : "");
         else
-            line(e, "%s v%d = (%s)(%s);", type, v->ref, type, s ? s : "");
+            line(e, "%s v%d = (%s)(%s);", type, i, type, s ? s : "");
         free(s);
     }
 }
@@ -393,7 +393,7 @@ static void fold_pragma(emitter *e, int sweep)
             continue;
         for (int k = 0; k < HOD_COUNT(folds); k++)
             if (folds[k].op == (hod_op)node_of(e, i)->op)
-                hod__text(&t, " reduction(%s : v%d)", folds[k].name, v->ref);
+                hod__text(&t, " reduction(%s : v%d)", folds[k].name, i);
     }
     char *s = hod__text_take(&t);
     line(e, "%s", s ? s : "");
@@ -429,6 +429,11 @@ static void emit_sweep(emitter *e, int sweep)
         if (p->nest == HOD_NEST_LANE_FOLDED)
             fold_pragma(e, sweep);
         lane_loop(e, p->nest == HOD_NEST_LANE_FOLDED ? NULL : "#pragma omp simd");
+        opened++;
+    }
+    if (!opened) { /* names of one sweep are not those of the next */
+        line(e, "{");
+        open_block(e);
         opened++;
     }
     emit_body(e, sweep);
@@ -467,15 +472,15 @@ static void emit_names(emitter *e)
         const hod_value *v = &p->value[i];
         const char *type = types[node_of(e, i)->dtype].computed;
         if (v->kind == HOD_VALUE_NUMBER)
-            line(e, "const %s v%d = (%s)d_float((u64)arg[%d]);", type, v->ref, type, v->arg);
+            line(e, "const %s v%d = (%s)d_float((u64)arg[%d]);", type, i, type, v->arg);
         else if (v->key >= 0)
             line(e, "const u64 key%d = r_uniform_key((u64)b%d[0], (u64)b%d[1]), stream%d = (u64)arg[%d];",
-                 v->ref, v->key, v->key, v->ref, v->arg);
+                 i, v->key, v->key, i, v->arg);
         else if (v->arg >= 0)
-            line(e, "const i64 add%d = arg[%d];", v->ref, v->arg);
+            line(e, "const i64 add%d = arg[%d];", i, v->arg);
         for (int a = 0; a < p->n_axes && v->counts; a++)
             if (v->stride[a])
-                line(e, "const i64 c%d_%d = arg[%d];", v->ref, a, add_arg(e, v->stride[a]));
+                line(e, "const i64 c%d_%d = arg[%d];", i, a, add_arg(e, v->stride[a]));
     }
 }
 
@@ -528,10 +533,10 @@ static void emit_row_values(emitter *e)
         if (v->full)
             continue;
         if (p->nest == HOD_NEST_LANE_KEPT && i < p->cluster->n)
-            line(e, "%s v%d[%d];", type, v->ref, width);
+            line(e, "%s v%d[%d];", type, i, width);
         else if (p->nest == HOD_NEST_LANE_FOLDED && v->kind == HOD_VALUE_LOAD) {
             const char *load = types[node_of(e, i)->dtype].load;
-            line(e, "const %s v%d = %s(p%d[0]);", type, v->ref, load, v->operand);
+            line(e, "const %s v%d = %s(p%d[0]);", type, i, load, v->operand);
         }
     }
 }

@@ -9,7 +9,8 @@
  *       nothing is computed twice and every stored element is written once;
  *   F3  no way out of the cluster and back in, or it could never be scheduled;
  *   F4  effects that overwrite only what the kernel reads at the same index, after the last read;
- *   F5  enough independent rows for every thread, when rows are long.
+ *   F5  enough independent rows for every thread, when rows are long;
+ *   F6  no value that is computed again beside a forward one: it would be stored after all.
  *
  *     x ──► sub ──► mul ──► sum ──► rsqrt ──► mul ──► relu      one cluster: two passes over a row
  *      \_____________________________________/
@@ -143,9 +144,19 @@ static int count_operands(fuser *f, const hod_ref *nodes, int n)
     return count;
 }
 
+static bool again_apart(const fuser *f, const hod_ref *nodes, int n)
+{
+    bool again = false, forward = false;
+    for (int i = 0; i < n; i++) {
+        again |= hod__node(f->l->g, nodes[i])->flags & HOD_NODE_AGAIN;
+        forward |= !(hod__node(f->l->g, nodes[i])->flags & HOD_NODE_BACKWARD);
+    }
+    return !(again && forward);
+}
+
 static bool space_fits(fuser *f, const hod_ref *nodes, int n)
 {
-    if (hod__space_derive(f->l, nodes, n, f->space))
+    if (!again_apart(f, nodes, n) || hod__space_derive(f->l, nodes, n, f->space))
         return false;
     const hod_space *s = f->space;
     uint32_t all = 0;

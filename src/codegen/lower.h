@@ -86,6 +86,8 @@ enum {
     HOD_FEW_ROWS = 16,       /* fewer rows than this, over more ... */
     HOD_LONG_ROWS = 1 << 15, /* ... elements than this, do not keep threads busy */
 };
+/* Marks a node that `again` made: it belongs beside its backward reader, not its forward twin. */
+enum { HOD_NODE_AGAIN = 1 << 8 };
 /* A reduction to so few results from so many elements that it needs two levels. */
 bool hod__few_rows(const hod_graph *g, hod_ref sum);
 

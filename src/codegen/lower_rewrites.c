@@ -173,6 +173,7 @@ enum {
     AGAIN_NODES = 24,   /* more arithmetic than this is worth a store */
     AGAIN_LEAVES = 2,   /* loads that replace the one load of the stored value */
     AGAIN_REACH = 64,   /* nodes over which one clone serves several readers */
+    AGAIN_BYTES = 4096, /* less than this is stored without a thought */
 };
 
 typedef struct sharing {
@@ -190,6 +191,11 @@ static bool is_pointwise(const hod_graph *g, hod_ref r)
 {
     return !hod__is_input(g, r) && (hod__node_info(g, r)->class == HOD_POINTWISE ||
                                     hod__node(g, r)->op == HOD_OP_uniform);
+}
+
+static bool is_small(const hod_graph *g, hod_ref r)
+{
+    return hod__node_bytes(g, r) < AGAIN_BYTES;
 }
 
 static void find_kept(sharing *s)
@@ -211,7 +217,7 @@ static void measure(const sharing *s, hod_ref r, int64_t size, int *nodes, hod_r
     r = s->l->site[r].producer;
     if (s->l->site[r].inlined || *nodes > AGAIN_NODES)
         return;
-    if (s->kept[r]) {
+    if (s->kept[r] || is_small(s->l->g, r)) {
         if (2 * hod__node_numel(s->l->g, r) < size)
             return;
         for (int i = 0; i < *leaves; i++)
@@ -241,7 +247,7 @@ static hod_ref clone(rewriter *w, const sharing *s, hod_ref r, hod_ref user)
     hod_ref p = s->l->site[r].producer;
     bool view = hod__is_view(g, r);
     if (!forward(g, r) || hod__is_input(g, r) || s->kept[p] || s->l->site[p].inlined ||
-        !(view || is_pointwise(g, r)))
+        is_small(g, p) || !(view || is_pointwise(g, r)))
         return w->map[r];
     if (w->copy[r] != HOD_NO_REF && user - w->when[r] < AGAIN_REACH)
         return w->copy[r];
@@ -251,9 +257,23 @@ static hod_ref clone(rewriter *w, const sharing *s, hod_ref r, hod_ref user)
         in[i] = clone(w, s, hod__node_in(g, r)[i], user);
     w->copy[r] = add(w, (hod_op)n->op, &n->attrs, n->n_in, in, r);
     if (!w->failed)
-        hod__node(w->to, w->copy[r])->flags |= HOD_NODE_BACKWARD;
+        hod__node(w->to, w->copy[r])->flags |= HOD_NODE_BACKWARD | HOD_NODE_AGAIN;
     w->when[r] = user;
     return w->copy[r];
+}
+
+/* A large backward value of forward ones alone (a ReLU's mask) must not be made, and kept, by the
+ * forward kernel that has its inputs at hand. */
+static void mark_masks(const sharing *s, rewriter *w, hod_ref r)
+{
+    const hod_graph *g = w->from;
+    bool alone = !forward(g, r) && is_pointwise(g, r) && !is_small(g, r);
+    for (int i = 0; i < hod__node(g, r)->n_in && alone; i++) {
+        hod_ref p = s->l->site[hod__node_in(g, r)[i]].producer;
+        alone = forward(g, p) || s->l->site[p].inlined;
+    }
+    if (alone && !w->failed)
+        hod__node(w->to, w->map[r])->flags |= HOD_NODE_AGAIN;
 }
 
 hod_graph *hod__lower_again(const hod_graph *g)
@@ -277,10 +297,12 @@ hod_graph *hod__lower_again(const hod_graph *g)
         for (int i = 0; i < hod__node(g, r)->n_in; i++) {
             hod_ref x = hod__node_in(g, r)[i], p = l.site[x].producer;
             bool again = !forward(g, r) && !hod__is_view(g, r) && forward(g, p) &&
-                         is_pointwise(g, p) && !s.kept[p] && worth_again(&s, p);
+                         is_pointwise(g, p) && !s.kept[p] && !is_small(g, p) &&
+                         worth_again(&s, p);
             in[i] = again ? clone(&w, &s, x, r) : w.map[x];
         }
         copy_node(&w, r, in);
+        mark_masks(&s, &w, r);
     }
     free(s.kept);
     hod__lowering_free(&l);
