@@ -266,3 +266,17 @@ TEST(config_parses_sizes)
     ERROR_IS("\"1e300GiB\" is not a size like 96MiB, 1.5GiB or 4096",
              (int)hod_parse_bytes("1e300GiB"));
 }
+
+TEST(config_shipped_ones_are_valid)
+{
+    static const char *const names[] = {"demo", "fashion-mnist", "fashion-mnist-bn", "mlp",
+                                        "mlp-tiny", "resnet18-cifar", "resnet50"};
+    const char *root = getenv("HOD_SOURCE_DIR");
+    for (int i = 0; i < HOD_COUNT(names); i++) {
+        char path[512];
+        hod_config c;
+        snprintf(path, sizeof path, "%s/configs/%s.yaml", root ? root : ".", names[i]);
+        if (hod_config_load(&c, path, NULL, 0))
+            FAIL("%s", hod_error());
+    }
+}
