@@ -253,7 +253,7 @@ static void choose_nest(hod_loops *p)
     for (int i = 0; i < p->cluster->n; i++)
         folds |= p->value[i].kind == HOD_VALUE_FOLDED;
     if (lane)
-        lane->literal = lane->extent == p->l->block;
+        lane->literal = lane->extent > 1 && p->l->block % lane->extent == 0;
     if (!folds) {
         p->nest = p->n_axes <= 1 ? HOD_NEST_FLAT : HOD_NEST_ROWS;
         int inner = lane && lane->literal && p->n_axes > 2 ? 2 : 1;

@@ -24,7 +24,7 @@ enum { HOD_LANES = 64 }; /* width of a strip of a kept vector axis */
 typedef struct hod_axis {
     int64_t extent;
     bool reduced;
-    bool literal; /* extent is the layout's block and is printed as a number */
+    bool literal; /* extent is the layout's block, or divides it, and is printed as a number */
 } hod_axis;
 
 typedef enum hod_value_kind {
