@@ -174,7 +174,10 @@ hod_ref hod__draw_input(hod_drawing *d, const hod_meta *meta, char kind, int64_t
     else
         snprintf(name, sizeof name, "%c%lld", kind, (long long)d->g->n_inputs);
     hod_ref r = hod__graph_input(d->g, meta, plain ? NULL : strides, role, name);
-    double bound = meta->dtype == HOD_BOOL ? 1 : kind == 'j' ? (double)limit : 4;
+    double bound = meta->dtype == HOD_BOOL ? 1
+                   : kind == 'j'           ? (double)limit
+                   : kind == 'k'           ? 1e9
+                                           : 4;
     return hod__draw_note(d, r, bound, kind != 'x');
 }
 

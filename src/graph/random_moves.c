@@ -366,17 +366,38 @@ hod_ref hod__draw_source(hod_drawing *d)
 
 /* ---- effects --------------------------------------------------------------------------------- */
 
-/* state <- 0.75 state + 0.25 r, read before by a view that is used after. */
+/* What the change reads of the state: itself, transposed, or next to a maximum of all of it. */
+static hod_ref draw_read(hod_drawing *d, hod_ref state)
+{
+    hod_meta m = hod__node_meta(d->g, state);
+    int n = m.ndim;
+    if (n >= 2 && m.shape[n - 1] == m.shape[n - 2] && hod__draw_one_in(d, 2)) {
+        hod_attrs attrs = {.permute = {.order = {.n = n}}};
+        for (int i = 0; i < n; i++)
+            attrs.permute.order.d[i] = i < n - 2 ? i : 2 * n - 3 - i;
+        return keep(d, HOD_OP_permute, &attrs, state);
+    }
+    if (n == 0 || hod__numel(n, m.shape) == 0 || !hod__draw_one_in(d, 4))
+        return state;
+    hod_attrs attrs = {.reduce = {.dims = (1u << n) - 1}};
+    hod_ref in[] = {state, keep(d, HOD_OP_amax, &attrs, state)};
+    return hod__draw_op(d, HOD_OP_sub, NULL, 2, in, 8, false);
+}
+
+/* state <- 0.75 state + 0.25 r; values made of the state before are read afterwards as well. */
 static int draw_assign(hod_drawing *d, hod_ref r)
 {
     hod_meta meta = hod__node_meta(d->g, r);
     hod_ref state = hod__draw_input(d, &meta, 'x', 0, HOD_INPUT_STATE);
     if (state == HOD_NO_REF)
         return -1;
-    hod_ref before = hod__draw_one_in(d, 3) ? draw_permute(d, state) : HOD_NO_REF;
-    hod_ref in[2] = {state, r};
-    if (!hod__draw_one_in(d, 4)) {
-        in[0] = hod__draw_scaled(d, state, .75);
+    hod_ref before = HOD_NO_REF, in[2] = {draw_read(d, state), r};
+    if (hod__draw_one_in(d, 2))
+        before = hod__draw_one_in(d, 2) ? draw_permute(d, state) : draw_smooth(d, state);
+    if (hod__draw_one_in(d, 4))
+        in[1] = in[0];
+    else {
+        in[0] = hod__draw_scaled(d, in[0], .75);
         in[1] = hod__draw_scaled(d, r, .25);
         in[1] = hod__draw_op(d, HOD_OP_add, NULL, 2, in, 16, false);
     }

@@ -7,6 +7,8 @@
  *
  *     %0 input   %2 neg %0   %3 assign %0 ...   %4 neg %2   %5 exp %4      %5 must not read %0
  *
+ * A view of such an input counts as the input.
+ *
  * Reshapes stay views (G6). When what stood between two views goes away, a copy takes its place.
  */
 #include "graph/rewrite.h"
@@ -19,9 +21,17 @@ static hod_ref fail(hod_rewrite *w)
     return HOD_NO_REF;
 }
 
-/* The graph input whose storage node r names: r is an input or an effect. -1: neither. */
-static int32_t input_of(const hod_graph *g, hod_ref r)
+/* What r is a view of, or r itself. */
+static hod_ref base_of(const hod_graph *g, hod_ref r)
 {
+    while (!hod__is_input(g, r) && hod__node_info(g, r)->class == HOD_VIEW)
+        r = hod__node_in(g, r)[0];
+    return r;
+}
+
+int32_t hod__node_storage(const hod_graph *g, hod_ref r)
+{
+    r = base_of(g, r);
     if (!hod__is_input(g, r)) {
         if (hod__node_info(g, r)->class != HOD_EFFECT)
             return -1;
@@ -33,19 +43,23 @@ static int32_t input_of(const hod_graph *g, hod_ref r)
 /* May node r of the new graph be read at this point? */
 static bool readable(const hod_rewrite *w, hod_ref r)
 {
-    int32_t input = input_of(w->g, r);
-    return input < 0 || w->holder[input] == r;
+    int32_t input = hod__node_storage(w->g, r);
+    return input < 0 || w->holder[input] == base_of(w->g, r);
+}
+
+hod_ref hod__rewrite_next_change(const hod_rewrite *w, int32_t input)
+{
+    if (w->last_effect[input] <= w->at)
+        return (hod_ref)w->old->n + 1;
+    /* Of more than two changes the one after `at` is not known: a place before it, then. */
+    return w->first_effect[input] > w->at ? w->first_effect[input] : w->at + 1;
 }
 
 /* May the readers of the old node w->at read r of the new graph instead? */
 static bool outlives(const hod_rewrite *w, hod_ref r)
 {
-    int32_t input = input_of(w->g, r);
-    if (input < 0 || w->last_effect[input] <= w->at)
-        return readable(w, r);
-    /* The next change, or a place before it. */
-    hod_ref change = w->first_effect[input] > w->at ? w->first_effect[input] : w->at + 1;
-    return readable(w, r) && w->last_use[w->at] <= change;
+    int32_t input = hod__node_storage(w->g, r);
+    return input < 0 || (readable(w, r) && w->last_use[w->at] <= hod__rewrite_next_change(w, input));
 }
 
 static int note_strides(hod_rewrite *w, hod_ref r)
@@ -196,7 +210,7 @@ static int prepare(hod_rewrite *w)
             w->last_use[hod__node_in(old, r)[i]] = r;
         if (hod__is_input(old, r) || hod__node_info(old, r)->class != HOD_EFFECT)
             continue;
-        int32_t input = input_of(old, r);
+        int32_t input = hod__node_storage(old, r);
         if (w->first_effect[input] == HOD_NO_REF)
             w->first_effect[input] = r;
         w->last_effect[input] = r;

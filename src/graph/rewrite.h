@@ -55,6 +55,11 @@ hod_ref hod__rewrite_full(hod_rewrite *w, double value, const hod_meta *meta);
 hod_ref hod__rewrite_fit(hod_rewrite *w, hod_ref x, hod_ref r);
 
 /* ---- what visitors ask ---- */
+
+/* The graph input whose storage node r is or views, -1: none. */
+int32_t hod__node_storage(const hod_graph *g, hod_ref r);
+/* The old number of the first effect on that input behind w->at, beyond all where there is none. */
+hod_ref hod__rewrite_next_change(const hod_rewrite *w, int32_t input);
 static inline bool hod__node_is(const hod_graph *g, hod_ref r, hod_op op)
 {
     return r >= 0 && g->nodes[r].op == (int)op;

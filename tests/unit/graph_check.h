@@ -11,7 +11,7 @@
 #include "graph/graph.h"
 #include "harness.h"
 
-enum { GRAPH_CHECK_MAX = 256 };
+enum { GRAPH_CHECK_MAX = 1024 };
 
 typedef struct graph_inputs {
     hod_tensor *in[GRAPH_CHECK_MAX];
