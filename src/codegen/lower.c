@@ -42,7 +42,10 @@ static bool reshape_strides(int n, const int64_t *shape, const int64_t *strides,
 {
     int64_t s[HOD_MAX_DIMS], t[HOD_MAX_DIMS];
     int k = 0; /* runs: maximal groups of dimensions that step evenly */
+    memset(out, 0, (size_t)to->ndim * sizeof *out);
     for (int d = 0; d < n; d++) {
+        if (shape[d] == 0)
+            return true; /* nothing is ever addressed */
         if (shape[d] == 1)
             continue;
         if (k && t[k - 1] == shape[d] * strides[d]) {
@@ -55,7 +58,6 @@ static bool reshape_strides(int n, const int64_t *shape, const int64_t *strides,
     }
     int64_t left = k ? s[k - 1] : 1;
     for (int d = to->ndim; d-- > 0;) {
-        out[d] = 0;
         if (to->shape[d] == 1)
             continue;
         while (left == 1 && k > 1)
