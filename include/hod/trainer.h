@@ -130,8 +130,9 @@ HOD_API int hod_print_plan(hod_trainer *t, hod_dataset *data, FILE *out);
 /* All that the first step would do first: plan, choose, compile. An error when nothing fits, with
  * the figures. */
 HOD_API int hod_trainer_prepare(hod_trainer *t, hod_dataset *data);
-HOD_API int64_t hod_trainer_micro_batch(const hod_trainer *t);    /* chosen; 0 before that */
-HOD_API int64_t hod_trainer_predicted_peak(const hod_trainer *t); /* bytes; 0 before */
+HOD_API int64_t hod_trainer_micro_batch(const hod_trainer *t); /* chosen; 0 before that */
+/* Bytes; 0 before, and for eager steps without a budget, which no one has measured. */
+HOD_API int64_t hod_trainer_predicted_peak(const hod_trainer *t);
 
 /* The compiled parts, for reports and for hod_fn_print. */
 typedef enum hod_trainer_part { HOD_PART_ACCUMULATE, HOD_PART_UPDATE } hod_trainer_part;

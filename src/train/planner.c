@@ -257,6 +257,11 @@ static int nothing_fits(const hod_trainer *t, const hod_plan_row *row)
 static int choose(hod_trainer *t, int64_t above, hod_plan_row *row)
 {
     *row = (hod_plan_row){0};
+    if (t->spec.memory_budget == 0 && t->spec.compile == HOD_COMPILE_EAGER) {
+        int64_t m = next_candidate(t, above); /* trial steps would decide nothing */
+        t->micro = m ? m : t->micro;
+        return m > 0;
+    }
     for (int64_t m = above; (m = next_candidate(t, m)) > 0;) {
         if (row_of(t, m, row) != 0)
             return -1;
@@ -278,6 +283,8 @@ static int prepare_remainders(hod_trainer *t)
     hod_plan_memo m;
     if (t->spec.last_window == HOD_WINDOW_DROP)
         sizes[1] = sizes[2] = 0;
+    if (t->spec.compile == HOD_COMPILE_EAGER)
+        return 0;
     for (int i = 0; i < HOD_COUNT(sizes); i++)
         if (sizes[i] > 0 && sizes[i] < t->micro && arena_of(t, sizes[i], &m) != 0)
             return -1;

@@ -46,7 +46,8 @@ static void check_peaks(hod_compile_mode mode, double within)
     hod_dataset *data = data_new();
     for (int64_t micro = 32; micro >= 1; micro /= 4) {
         hod_module *net = net_new();
-        hod_trainer *t = TRAINER(net, .compile = mode, .micro_batch = micro, .updates = 5);
+        hod_trainer *t = TRAINER(net, .compile = mode, .micro_batch = micro, .updates = 5,
+                                 .memory_budget = HOD_GIB(1));
         int64_t most = 0, allocations = 0;
         for (hod_update u; hod_trainer_step(t, data, &u);) {
             most = u.peak_bytes;
@@ -130,10 +131,11 @@ static double train(hod_compile_mode mode, bool starved, int64_t *micro)
     hod_trainer *t = hod_trainer_new(net, model_classify, .effective_batch = 32, .compile = mode,
                                      .optimizer = hod_sgd(.lr = 0.01), .updates = 3);
     hod_update u;
-    CHECK(hod_trainer_prepare(t, data) == 0);
+    hod_plan plan;
+    CHECK(hod_trainer_plan(t, data, &plan) == 0 && hod_trainer_prepare(t, data) == 0);
     hod_memory_empty_cache();
     if (starved) /* room for a quarter of it */
-        CHECK(hod_memory_limit(hod_memory().reserved + hod_trainer_predicted_peak(t) / 4) == 0);
+        CHECK(hod_memory_limit(hod_memory().reserved + plan.rows[0].predicted_peak_bytes / 4) == 0);
     while (hod_trainer_step(t, data, &u))
         *micro = u.micro_batch;
     hod_memory_limit(0);
