@@ -33,6 +33,7 @@
 #include <hod/schedule.h>
 #include <hod/scope.h>
 #include <hod/tensor.h>
+#include <hod/threads.h>
 #include <hod/trainer.h>
 
 #endif

@@ -8,6 +8,7 @@
 #define HOD_DEVICE_DEVICE_H
 
 #include <hod/memory.h>
+#include <hod/threads.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -34,7 +35,5 @@ struct hod_device {
 };
 
 hod_device *hod__cpu(void);
-/* Worker threads for launches on the CPU (OMP_NUM_THREADS until set). */
-HOD_API int hod_set_threads(int n);
 
 #endif

@@ -1,0 +1,271 @@
+/* hod train: trains what a config describes, inside its budget, and can be stopped at any time.
+ *
+ * The output directory receives
+ *
+ *     config.yaml         the effective config
+ *     log.jsonl           every event, appended to when a run is resumed
+ *     checkpoints/        what --resume and `hod eval` read
+ *     model.safetensors   the network alone, at the end
+ *     loss.png, loss.svg  the loss of every update, and of the test split
+ *     memory.svg          the planned arena over a micro-step
+ *
+ * Order: everything that can refuse the run, then the directory, then the first update. A directory
+ * that holds another run's checkpoints is refused, or a later --resume would go on with either.
+ */
+#include "cli.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Points of a curve. */
+typedef struct curve {
+    double *x, *y;
+    int64_t n, cap;
+} curve;
+
+typedef struct job {
+    cli_run run;
+    cli_events events;
+    cli_progress progress;
+    curve loss, test;
+    double best; /* accuracy; NaN: none yet */
+    char checkpoint[HOD_CONFIG_PATH + 64]; /* the newest; "": none */
+    char dir[HOD_CONFIG_PATH + 64];        /* of checkpoints */
+    bool stopped;
+} job;
+
+/* A curve that cannot grow loses its tail: no reason to end a training. */
+static void curve_add(curve *c, double x, double y)
+{
+    if (c->n == c->cap) {
+        int64_t cap = c->cap ? 2 * c->cap : 1024;
+        double *xs = realloc(c->x, (size_t)cap * sizeof *xs);
+        double *ys = xs ? realloc(c->y, (size_t)cap * sizeof *ys) : NULL;
+        c->x = xs ? xs : c->x;
+        c->y = ys ? ys : c->y;
+        if (!xs || !ys)
+            return;
+        c->cap = cap;
+    }
+    c->x[c->n] = x;
+    c->y[c->n++] = y;
+}
+
+/* ---- before the first write ---- */
+
+/* Takes up the newest checkpoint, or sees to it that there is none. */
+static int take_up(const cli_options *o, job *j)
+{
+    char path[HOD_CONFIG_PATH + 128];
+    if (o->resume) {
+        int rc = hod_trainer_resume(j->run.trainer, j->dir);
+        if (rc == 0)
+            hod_refuse("--resume: no checkpoint in %s", j->dir);
+        return rc == 1 ? 0 : -1;
+    }
+    int rc = hod_checkpoint_latest(j->dir, path, sizeof path);
+    if (rc == 1)
+        hod_refuse("output %s: holds checkpoints of another run; --resume goes on with it, or "
+                   "choose another output", j->run.config.output);
+    return rc == 0 ? 0 : -1;
+}
+
+static int open_all(const cli_options *o, job *j)
+{
+    cli_run *r = &j->run;
+    if (cli_config_load(&r->config, o) != 0 || cli_output_check(r->config.output) != 0)
+        return -1;
+    cli_output_path(&r->config, "checkpoints", j->dir);
+    return cli_run_open(r) == 0 && take_up(o, j) == 0 &&
+                   hod_trainer_prepare(r->trainer, r->train) == 0
+               ? 0
+               : -1;
+}
+
+/* ---- the files of a run ---- */
+
+static int write_config(const void *what, FILE *out)
+{
+    return hod_config_print(what, out);
+}
+
+static int write_timeline(const void *what, FILE *out)
+{
+    return hod_fn_print(what, HOD_FN_TIMELINE, out);
+}
+
+static int files_begin(const cli_options *o, job *j)
+{
+    const hod_config *c = &j->run.config;
+    char path[HOD_CONFIG_PATH + 64];
+    if (hod_directory_prepare(c->output) != 0 ||
+        cli_write_file(cli_output_path(c, "config.yaml", path), write_config, c) != 0)
+        return -1;
+    j->events.log = fopen(cli_output_path(c, "log.jsonl", path), o->resume ? "a" : "w");
+    if (!j->events.log) {
+        hod_refuse("%s: %s", path, strerror(errno));
+        return -1;
+    }
+    const hod_fn *f = hod_trainer_fn(j->run.trainer, HOD_PART_ACCUMULATE);
+    return c->compile.enabled && hod_fn_report(f).arena_bytes > 0
+               ? cli_write_file(cli_output_path(c, "memory.svg", path), write_timeline, f)
+               : 0;
+}
+
+static int plots(const job *j)
+{
+    static const char *const names[] = {"loss.png", "loss.svg"};
+    char path[HOD_CONFIG_PATH + 64], title[HOD_CONFIG_NAME * 2 + 32];
+    const hod_config *c = &j->run.config;
+    hod_series s[] = {{.name = "training", .x = j->loss.x, .y = j->loss.y, .n = j->loss.n},
+                      {.name = "test split", .x = j->test.x, .y = j->test.y, .n = j->test.n}};
+    snprintf(title, sizeof title, "%s on %s: loss", c->model.name, c->data.name);
+    for (int i = 0; i < 2 && j->loss.n > 0; i++)
+        if (hod_plot(cli_output_path(c, names[i], path), s, j->test.n ? 2 : 1, title,
+                     .x_label = "update", .y_label = "loss", .log_y = true) != 0)
+            return -1;
+    return 0;
+}
+
+static int save(job *j)
+{
+    int64_t update = hod_trainer_progress(j->run.trainer).updates;
+    if (hod_trainer_checkpoint(j->run.trainer, j->dir, (int)j->run.config.checkpoint.keep) != 0)
+        return -1;
+    if (hod_checkpoint_latest(j->dir, j->checkpoint, sizeof j->checkpoint) != 1)
+        return -1;
+    (void)update;
+    return 0;
+}
+
+/* ---- the loop ---- */
+
+static int evaluate(job *j, const hod_update *u)
+{
+    cli_run *r = &j->run;
+    hod_evaluation v;
+    if (!r->test)
+        return 0;
+    if (hod_trainer_evaluate(r->trainer, r->test, &v) != 0)
+        return -1;
+    if (!(v.metric <= j->best))
+        j->best = v.metric;
+    curve_add(&j->test, (double)u->index, v.loss);
+    cli_progress_say(&j->progress, "epoch %lld, update %lld: test loss %.4f, accuracy %.4f",
+                     (long long)u->epoch + 1, (long long)u->index, v.loss, v.metric);
+    return cli_event_eval(&j->events, u->index, u->epoch, "test", &v);
+}
+
+/* Is something due that happens every so often? Epochs end with their last window. */
+static bool due(const hod_period *p, const hod_update *u, const hod_progress *at)
+{
+    if (p->n == 0 || u->skipped)
+        return false;
+    if (!p->epochs)
+        return u->index % p->n == 0;
+    int64_t done = at->updates + at->skipped;
+    return done % at->updates_per_epoch == 0 && done / at->updates_per_epoch % p->n == 0;
+}
+
+/* What follows an update. */
+static int after(job *j, const hod_update *u)
+{
+    const hod_config *c = &j->run.config;
+    hod_progress at = hod_trainer_progress(j->run.trainer);
+    bool last = at.total && at.updates + at.skipped == at.total;
+    curve_add(&j->loss, (double)u->index, u->skipped ? NAN : u->loss);
+    cli_progress_update(&j->progress, u, &at);
+    if (cli_event_update(&j->events, u) != 0)
+        return -1;
+    if ((due(&c->eval_every, u, &at) || last) && evaluate(j, u) != 0)
+        return -1;
+    return due(&c->checkpoint.every, u, &at) && !last ? save(j) : 0;
+}
+
+static int train(job *j)
+{
+    cli_run *r = &j->run;
+    hod_update u;
+    while (!(j->stopped = cli_interrupted()) && hod_trainer_step(r->trainer, r->train, &u))
+        if (after(j, &u) != 0)
+            return -1;
+    return hod_error() ? -1 : 0;
+}
+
+/* ---- the end ---- */
+
+static int finish(job *j)
+{
+    const hod_config *c = &j->run.config;
+    char path[HOD_CONFIG_PATH + 64], time[32];
+    hod_progress at = hod_trainer_progress(j->run.trainer);
+    cli_progress_end(&j->progress);
+    if (save(j) != 0 || plots(j) != 0)
+        return -1;
+    if (!j->stopped && hod_save(j->run.net, cli_output_path(c, "model.safetensors", path)) != 0)
+        return -1;
+    cli_progress_say(&j->progress, "%s after %lld updates, %lld samples, %s; peak %.1f MiB, "
+                     "predicted %.1f; %s",
+                     j->stopped ? "stopped" : "done", (long long)at.updates, (long long)at.samples,
+                     cli_duration(at.seconds, time), (double)hod_memory().allocated_peak / 1048576.0,
+                     (double)hod_trainer_predicted_peak(j->run.trainer) / 1048576.0, j->checkpoint);
+    return cli_event(&j->events, "end", HOD_INT("updates", at.updates),
+                     HOD_INT("samples", at.samples), HOD_NUMBER("seconds", at.seconds),
+                     HOD_NUMBER("best", j->best), HOD_TEXT("checkpoint", j->checkpoint),
+                     HOD_FLAG("interrupted", j->stopped),
+                     HOD_INT("peak_bytes", hod_memory().allocated_peak));
+}
+
+/* Announces plan and programs, trains, finishes. */
+static int work(const cli_options *o, job *j)
+{
+    cli_run *r = &j->run;
+    hod_plan plan;
+    if (files_begin(o, j) != 0 || hod_trainer_plan(r->trainer, r->train, &plan) != 0 ||
+        (!o->json && hod_print_plan(r->trainer, r->train, stdout) != 0) ||
+        cli_event_plan(&j->events, &plan) != 0)
+        return -1;
+    if (r->config.compile.enabled &&
+        (cli_event_compile(&j->events, "accumulate",
+                           hod_trainer_fn(r->trainer, HOD_PART_ACCUMULATE)) != 0 ||
+         cli_event_compile(&j->events, "update", hod_trainer_fn(r->trainer, HOD_PART_UPDATE)) != 0))
+        return -1;
+    hod_progress at = hod_trainer_progress(r->trainer);
+    int64_t every = r->config.log_every.n;
+    if (r->config.log_every.epochs)
+        every *= at.updates_per_epoch;
+    j->progress = cli_progress_begin(o->json ? NULL : stdout, every, at.updates + at.skipped);
+    return train(j) == 0 ? finish(j) : -1;
+}
+
+static int run(const cli_options *o)
+{
+    job j = {.best = NAN, .events.json = o->json ? stdout : NULL};
+    int status = CLI_DONE;
+    cli_interrupt_watch();
+    if (open_all(o, &j) != 0)
+        status = cli_fail(cli_setup_status());
+    else if (work(o, &j) != 0) {
+        cli_progress_end(&j.progress);
+        status = cli_fail(CLI_FAILED);
+    } else if (j.stopped)
+        status = CLI_INTERRUPTED;
+    if (j.events.log)
+        fclose(j.events.log);
+    cli_run_close(&j.run);
+    free(j.loss.x), free(j.loss.y), free(j.test.x), free(j.test.y);
+    return status;
+}
+
+const cli_command cli_train = {
+    .name = "train",
+    .argument = "CONFIG",
+    .text = "train a network",
+    .help = "Prints the plan, then the progress; at the end of each epoch the accuracy on the test\n"
+            "split. An interrupt finishes the update, saves a checkpoint and exits with status 130;\n"
+            "--resume goes on exactly there.\n",
+    .flags = CLI_JSON | CLI_RESUME | CLI_UPDATES | CLI_OUTPUT,
+    .run = run,
+};
