@@ -14,7 +14,16 @@
  * (hod_item) ends one program and begins the next: a graph break, listed in the report. Sizes are
  * arguments of the kernels, so a new size costs a new plan but compiles nothing.
  *
- * Without the system compiler, or with HOD_COMPILE=0, the function simply runs eagerly.
+ * Effects (gradients, parameters, statistics) happen when their program runs, which is before
+ * hod_fn_call returns; of a call that fails, what was recorded since the last graph break never
+ * happens. A compiled function called inside another becomes a part of that one.
+ *
+ * Random operators draw by the key of hod_random_begin; a further call under the same key draws
+ * anew, from a key derived from it.
+ *
+ * Without the system compiler, or with HOD_COMPILE=0, the function simply runs eagerly. To find a
+ * fault: HOD_COMPILE=interpret runs recorded graphs operator by operator, HOD_CHECK_SPANS=1 never
+ * skips the inside of a backward or an update.
  */
 #ifndef HOD_COMPILE_H
 #define HOD_COMPILE_H
@@ -28,7 +37,8 @@ typedef int (*hod_body)(void *job, hod_tensor *const *in, hod_tensor **out);
 typedef enum hod_compile_mode {
     HOD_COMPILE_DEFAULT,
     HOD_COMPILE_REDUCE_OVERHEAD, /* the caller promises a static step: no re-recording after the
-                                    first call of a shape; HOD_CHECK_STATIC=1 checks the promise */
+                                    first call of a shape; HOD_CHECK_STATIC=1 checks the promise.
+                                    A body that breaks or clears gradients is called every time */
     HOD_COMPILE_EAGER,           /* run the body as it is: for comparison */
 } hod_compile_mode;
 

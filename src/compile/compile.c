@@ -222,8 +222,8 @@ static int check_values(hod_fn *f, hod_tensor *const *out)
 {
     for (int i = 0; i < f->spec.outputs; i++)
         if (!out[i]->storage->data)
-            return HOD_FAIL_RC(STATE, "%s: output %d is a value that an earlier call did not return",
-                               f->name, i);
+            return HOD_FAIL_RC(
+                STATE, "%s: output %d is a value that an earlier call did not return", f->name, i);
     return 0;
 }
 

@@ -132,7 +132,8 @@ int hod__segment_build(hod_fn *f, hod_segment *s, bool interpret)
     int rc = hod__graph_optimize(s->optimised);
     if (rc == 0)
         rc = build_program(f, s);
-    if (!erred && hod_error()) /* a pass that fails leaves the graph as it was and returns no code */
+    if (!erred &&
+        hod_error()) /* a pass that fails leaves the graph as it was and returns no code */
         rc = -1;
     s->built = rc == 0;
     f->report.compile_seconds += hod__seconds() - begin;
@@ -225,9 +226,9 @@ int hod__segment_run(hod_call *k, hod_segment *s)
     }
     hod_recorder *recorder = hod__recorder;
     hod__recorder = NULL;
-    int rc = s->program ? hod__program_run(s->program, f->arena->data, s->run_in, s->run_slots,
-                                           s->run_out)
-                        : interpret_quietly(k, s);
+    int rc = s->program
+                 ? hod__program_run(s->program, f->arena->data, s->run_in, s->run_slots, s->run_out)
+                 : interpret_quietly(k, s);
     hod__recorder = recorder;
     if (rc != 0)
         return -1;

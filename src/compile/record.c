@@ -1,6 +1,6 @@
 /* Recording: every operator, accumulation and span of a call becomes an entry of its segment. */
-#include "compile/trace.h"
 #include "compile/tape_links.h"
+#include "compile/trace.h"
 
 /* ---- tables of a call ---- */
 
@@ -124,9 +124,9 @@ int hod__record_external(hod_call *k, hod_segment *s, hod_tensor *t, bool is_inp
 {
     hod_meta meta = hod__meta(t);
     int32_t v = hod__segment_value(s, &meta, t->strides);
-    hod_external *e = v == HOD_NO_VALUE ? NULL
-                                        : hod__push(&s->externals, &s->n_externals,
-                                                    &s->cap_externals, sizeof *e);
+    hod_external *e = v == HOD_NO_VALUE
+                          ? NULL
+                          : hod__push(&s->externals, &s->n_externals, &s->cap_externals, sizeof *e);
     if (!e)
         return -1;
     s->values[v - s->first].external = (int32_t)s->n_externals - 1;
@@ -174,8 +174,9 @@ int32_t hod__call_value(hod_call *k, hod_tensor *t)
     if (v != HOD_NO_VALUE)
         return leak_from_span(k, v) == 0 ? v : HOD_NO_VALUE;
     if (!t->storage->data) {
-        HOD_FAIL(STATE, "%s: %s %s was computed by an earlier call of a compiled function, which "
-                        "did not return it",
+        HOD_FAIL(STATE,
+                 "%s: %s %s was computed by an earlier call of a compiled function, which "
+                 "did not return it",
                  k->fn->name, hod_dtype_name((hod_dtype)t->dtype), HOD_SHAPE_TEXT(t));
         return HOD_NO_VALUE;
     }
@@ -341,8 +342,8 @@ static int32_t slot_leaf(const hod_call *k, const hod_grad_slot *slot)
 /* The gradient of a leaf that was made inside the function is a value like any other. */
 static int accumulate_value(hod_grad_slot *slot, hod_tensor *g)
 {
-    hod_tensor *sum = slot->present ? hod_add(slot->sum, g)
-                                    : hod__op(HOD_OP_contiguous, &(hod_attrs){0}, 1, &g);
+    hod_tensor *sum =
+        slot->present ? hod_add(slot->sum, g) : hod__op(HOD_OP_contiguous, &(hod_attrs){0}, 1, &g);
     if (!sum)
         return -1;
     hod_tensor_retain(sum);

@@ -59,7 +59,7 @@ static int relink_path(hod_call *k, hod_segment *s, int64_t entries)
     if (!s)
         return 0;
     return relink_path(k, s->parent, s->parent ? s->parent->n : 0) == 0 ? relink(k, s, entries)
-                                                                         : -1;
+                                                                        : -1;
 }
 
 int hod__call_relink(hod_call *k)

@@ -28,15 +28,16 @@ int hod__static_note(hod_call *k, hod_tensor *const *out)
         bool is_input = false;
         for (int j = 0; j < f->spec.inputs; j++)
             is_input = is_input || s->pattern[j] == e->value;
-        e->hold = is_input || e->leaf != HOD_NO_VALUE ? NULL
-                                                      : hod_tensor_retain(k->handles[e->value]);
+        e->hold =
+            is_input || e->leaf != HOD_NO_VALUE ? NULL : hod_tensor_retain(k->handles[e->value]);
     }
     return 0;
 }
 
 static bool inputs_fit(const hod_fn *f, const hod_segment *s, hod_tensor *const *in)
 {
-    if (!s->returns || memcmp(s->pattern, f->pattern, (size_t)f->spec.inputs * sizeof(int32_t)) != 0)
+    if (!s->returns ||
+        memcmp(s->pattern, f->pattern, (size_t)f->spec.inputs * sizeof(int32_t)) != 0)
         return false;
     for (int i = 0; i < f->spec.inputs; i++)
         if (!hod__external_fits(&s->externals[s->values[s->pattern[i]].external], in[i]))
@@ -106,8 +107,9 @@ int hod__static_check(hod_call *k, const hod_segment *s)
     for (int64_t i = 0; i < s->n_externals; i++) {
         const hod_external *e = &s->externals[i];
         if (e->hold && e->hold != k->handles[e->value])
-            return HOD_FAIL_RC(STATE, "%s: not static: it reads another tensor %s than the call "
-                                      "before",
+            return HOD_FAIL_RC(STATE,
+                               "%s: not static: it reads another tensor %s than the call "
+                               "before",
                                f->name, HOD_SHAPE_TEXT(e->hold));
     }
     return 0;

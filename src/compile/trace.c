@@ -123,8 +123,8 @@ bool hod__external_fits(const hod_external *e, const hod_tensor *t)
 {
     size_t sizes = (size_t)e->meta.ndim * sizeof *t->shape;
     return t->dtype == e->meta.dtype && t->ndim == e->meta.ndim &&
-           t->requires_grad == e->requires_grad &&
-           memcmp(t->shape, e->meta.shape, sizes) == 0 && memcmp(t->strides, e->strides, sizes) == 0;
+           t->requires_grad == e->requires_grad && memcmp(t->shape, e->meta.shape, sizes) == 0 &&
+           memcmp(t->strides, e->strides, sizes) == 0;
 }
 
 static bool same_external(const hod_external *a, const hod_external *b)
@@ -149,8 +149,8 @@ static bool same_entry(const hod_segment *a, const hod_segment *b, int64_t i)
     }
     if (x->n && memcmp(a->in + x->in, b->in + y->in, (size_t)x->n * sizeof *a->in) != 0)
         return false;
-    return !x->bytes ||
-           memcmp(a->attrs + (int64_t)x->attrs * 8, b->attrs + (int64_t)y->attrs * 8, x->bytes) == 0;
+    return !x->bytes || memcmp(a->attrs + (int64_t)x->attrs * 8, b->attrs + (int64_t)y->attrs * 8,
+                               x->bytes) == 0;
 }
 
 bool hod__segment_same_prefix(const hod_segment *a, const hod_segment *b, int64_t cursor,
@@ -223,8 +223,7 @@ static int copy_values(hod_segment *s, hod_segment *src, int32_t values)
         }
         if (from->external < 0)
             continue;
-        hod_external *e =
-            hod__push(&s->externals, &s->n_externals, &s->cap_externals, sizeof *e);
+        hod_external *e = hod__push(&s->externals, &s->n_externals, &s->cap_externals, sizeof *e);
         if (!e)
             return -1;
         *e = src->externals[from->external];
@@ -284,8 +283,7 @@ int hod__segment_copy_prefix(hod_segment *s, hod_segment *src, int64_t cursor, i
     }
     if (src->pattern) {
         int n = 0;
-        for (; src->pattern[n] != HOD_NO_VALUE; n++) {
-        }
+        for (; src->pattern[n] != HOD_NO_VALUE; n++) {}
         s->pattern = hod__alloc((size_t)n + 1, sizeof *s->pattern);
         if (!s->pattern)
             return -1;

@@ -53,10 +53,10 @@ enum { HOD_NO_VALUE = -1 };
 typedef struct hod_span_record {
     const char *kind;
     uint64_t key;
-    int32_t value;  /* of its tensor, or NO_VALUE */
-    int32_t parent; /* span around it, or -1 */
-    int32_t end;    /* entry behind its end; 0 while open */
-    int32_t values; /* values known behind its end */
+    int32_t value;                        /* of its tensor, or NO_VALUE */
+    int32_t parent;                       /* span around it, or -1 */
+    int32_t end;                          /* entry behind its end; 0 while open */
+    int32_t values;                       /* values known behind its end */
     int32_t first_external, first_effect; /* those inside begin here ... */
     int32_t end_external, end_effect;     /* ... and end here */
     bool skippable;
@@ -93,10 +93,10 @@ typedef struct hod_external {
     int32_t leaf; /* it is the gradient sum of this leaf's slot; NO_VALUE: of none */
     hod_input_role role;
     bool requires_grad;
-    bool has_graph;  /* it is a result of eager operators that gradients flow through */
-    bool pinned;     /* first read inside a skippable span: bound to `pin` when skipped */
-    hod_tensor *pin; /* counted */
-    hod_tensor *hold; /* counted; static mode: bound in the last call of the body */
+    bool has_graph;         /* it is a result of eager operators that gradients flow through */
+    bool pinned;            /* first read inside a skippable span: bound to `pin` when skipped */
+    hod_tensor *pin;        /* counted */
+    hod_tensor *hold;       /* counted; static mode: bound in the last call of the body */
     const hod_tensor *last; /* bound in the last finished call; compared, never followed */
     hod_meta meta;
     int64_t strides[HOD_MAX_DIMS];
@@ -136,8 +136,8 @@ typedef struct hod_segment {
     bool broken;      /* ends with a graph break, not with the body */
     bool forced;      /* the break is ours: the next operator would not fit into this graph */
     hod_graph_break why;
-    bool clears;      /* the body marks gradients absent along the way */
-    bool tape;        /* replays must build the tape as well */
+    bool clears; /* the body marks gradients absent along the way */
+    bool tape;   /* replays must build the tape as well */
     /* Finished: */
     bool built;
     hod_graph *graph;     /* as recorded, without outputs */
@@ -197,8 +197,8 @@ typedef struct hod_call {
     bool checking;  /* spans are not skipped */
     bool mixed;     /* externals were compared with those of more than one earlier call */
     bool failed;
-    bool transient; /* the segment recorded now will not be kept */
-    int backward;   /* open backward spans of the graph being made */
+    bool transient;       /* the segment recorded now will not be kept */
+    int backward;         /* open backward spans of the graph being made */
     hod_tensor **handles; /* of every value; NULL: not made, or inside a skipped span */
     int32_t n_values, cap_values;
     hod_live *live;   /* of every value, while recording */
@@ -230,8 +230,8 @@ struct hod_fn {
     hod_arena own, *arena;
     hod_storage *nothing; /* what dead views of outside tensors point at */
     hod_call call;
-    int32_t *pattern; /* the number of each input of this call, then NO_VALUE */
-    hod_tensor **out; /* results of a preparation */
+    int32_t *pattern;  /* the number of each input of this call, then NO_VALUE */
+    hod_tensor **out;  /* results of a preparation */
     hod_segment *last; /* the last segment of the last finished call */
     bool interpret;    /* HOD_COMPILE=interpret: the slow twin runs every segment */
     bool eager;        /* HOD_COMPILE=0, or the mode */
@@ -314,8 +314,7 @@ int hod__hook_write(hod_tensor *t);
 
 /* ---- replay.c ---- */
 /* Follows root s with these inputs if it fits them. False if not. */
-bool hod__replay_begin(hod_call *k, hod_segment *s, const int32_t *pattern,
-                       hod_tensor *const *in);
+bool hod__replay_begin(hod_call *k, hod_segment *s, const int32_t *pattern, hod_tensor *const *in);
 hod_tensor *hod__replay_op(hod_recorder *r, const hod_op_call *c);
 bool hod__replay_accumulate(hod_call *k, hod_grad_slot *slot, hod_tensor *g);
 /* 1: skipped. 0: matched, run it. -1: no match. */

@@ -190,13 +190,9 @@ int hod__graph_step(hod_call *k, hod_segment *s, int64_t i)
 {
     const hod_entry *e = &s->entries[i];
     switch ((hod_entry_kind)e->kind) {
-    case HOD_ENTRY_OP:
-        return step_op(k, s, e);
-    case HOD_ENTRY_ACCUMULATE:
-        return step_accumulate(k, s, e);
-    case HOD_ENTRY_SPAN:
-        k->backward += strcmp(s->spans[e->in].kind, "backward") == 0;
-        return 0;
+    case HOD_ENTRY_OP: return step_op(k, s, e);
+    case HOD_ENTRY_ACCUMULATE: return step_accumulate(k, s, e);
+    case HOD_ENTRY_SPAN: k->backward += strcmp(s->spans[e->in].kind, "backward") == 0; return 0;
     case HOD_ENTRY_SPAN_END:
         k->backward -= strcmp((const char *)s->attrs + (int64_t)e->attrs * 8, "backward") == 0;
         return 0;

@@ -238,9 +238,8 @@ TEST(compile_fullgraph_makes_a_break_an_error)
     char expect[200];
     for (int i = 0; i < 2; i++) {
         int rc = hod_fn_call(f, &x, &y);
-        snprintf(expect, sizeof expect,
-                 "step: graph break at %s:%d: value read on the host (sum)", __FILE__,
-                 line_of_break);
+        snprintf(expect, sizeof expect, "step: graph break at %s:%d: value read on the host (sum)",
+                 __FILE__, line_of_break);
         EQ_INT(hod_error_kind_pending(), HOD_ERROR_COMPILE);
         ERROR_IS(expect, rc);
     }

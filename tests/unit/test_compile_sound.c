@@ -242,7 +242,8 @@ TWINS(compile_sound_two_losses_in_one_step, backward_twice, 2, 1, 0)
 static int retained_graph(void *job, hod_tensor *const *in, hod_tensor **out)
 {
     out[0] = loss_of(job, in[0]);
-    return hod_backward_with(out[0], HOD_ONES, .retain_graph = true) == 0 ? hod_backward(out[0]) : -1;
+    return hod_backward_with(out[0], HOD_ONES, .retain_graph = true) == 0 ? hod_backward(out[0])
+                                                                          : -1;
 }
 TWINS(compile_sound_graph_retained, retained_graph, 1, 1, 0)
 
@@ -455,6 +456,78 @@ TEST(compile_sound_randomness_without_begin)
     }
 }
 
+static int inner_body(void *job, hod_tensor *const *in, hod_tensor **out)
+{
+    out[0] = loss_of(job, in[0]);
+    return 0;
+}
+
+static int differentiable_gradient(void *job, hod_tensor *const *in, hod_tensor **out)
+{
+    state *s = job;
+    hod_zero_grad(s->w);
+    out[0] = loss_of(s, in[0]);
+    return hod_backward_with(out[0], HOD_ONES, .create_graph = true);
+}
+TWINS(compile_sound_gradient_keeps_its_history, differentiable_gradient, 1, 1, 0)
+
+/* What the tape would have refused is refused after a replay went without one. */
+static int wrong_later(void *job, hod_tensor *const *in, hod_tensor **out)
+{
+    state *s = job;
+    out[0] = hod_sum(hod_mul(s->w, s->s));
+    if (s->host == 1 && hod_backward(out[0]) != 0)
+        return -1;
+    if (!hod__assign(s->s, in[0]))
+        return -1;
+    if (s->calls++ < 2) {
+        out[0] = hod_detach(out[0]);
+        return 0;
+    }
+    return hod_backward(out[0]);
+}
+
+TEST(compile_sound_what_is_wrong_is_refused_late)
+{
+    for (int consumed = 0; consumed < 2; consumed++) {
+        HOD_SCOPE(s);
+        state a = state_new();
+        a.host = consumed;
+        hod_fn *f = hod_compile(wrong_later, &a, .inputs = 1, .outputs = 1);
+        hod_tensor *x = row(6, 1), *y;
+        for (int i = 0; i < 2; i++)
+            CHECK(hod_fn_call(f, &x, &y) == 0);
+        CHECK(hod_fn_call(f, &x, &y) == -1);
+        if (!strstr(hod_error(), consumed ? "the graph was consumed" : "changed in place"))
+            FAIL("%s", hod_error());
+        hod_error_take(NULL);
+        hod_fn_free(f);
+        state_free(&a);
+    }
+}
+
+/* Whether the tape listens is a part of what was recorded. */
+TEST(compile_sound_results_know_whether_they_want_gradients)
+{
+    HOD_SCOPE(s);
+    state a = state_new();
+    hod_fn *f = hod_compile(inner_body, &a, .inputs = 1, .outputs = 1);
+    hod_tensor *x = row(6, 1), *y;
+    for (int i = 0; i < 6; i++) {
+        hod_no_grad off;
+        hod_no_grad_begin(&off);
+        if (i % 2)
+            hod_no_grad_end(&off);
+        CHECK(hod_fn_call(f, &x, &y) == 0);
+        if (i % 2 == 0)
+            hod_no_grad_end(&off);
+        EQ_INT(hod_tensor_requires_grad(y), i % 2);
+    }
+    EQ_INT(hod_fn_report(f).traces, 2);
+    hod_fn_free(f);
+    state_free(&a);
+}
+
 /* ---- a leaf that changes from call to call ---- */
 
 static int on_leaf(void *job, hod_tensor *const *in, hod_tensor **out)
@@ -514,10 +587,13 @@ TEST(compile_sound_inputs_may_be_one_tensor)
     for (int i = 0; i < 9; i++) {
         hod_tensor *a = row(6, 1 + i), *b = row(6, 2 + i), *y, *e;
         hod_tensor *c = row(6, 1 + i), *d = row(6, 2 + i);
-        if (i % 3 == 1) /* the same tensor */
+        if (i % 3 == 1) { /* the same tensor */
             b = a, d = c;
-        else if (i % 3 == 2) /* another handle on its memory */
-            b = hod_slice(a, 0, 0, 6), d = hod_slice(c, 0, 0, 6);
+        } else if (i % 3 == 2) { /* two views of one memory, shifted */
+            hod_tensor *m = row(7, 1 + i), *n = row(7, 1 + i);
+            a = hod_slice(m, 0, 0, 6), b = hod_slice(m, 0, 1, 7);
+            c = hod_slice(n, 0, 0, 6), d = hod_slice(n, 0, 1, 7);
+        }
         CHECK(hod_fn_call(f, (hod_tensor *[]){a, b}, &y) == 0);
         CHECK(two_inputs(NULL, (hod_tensor *[]){c, d}, &e) == 0);
         NEAR(apart(y, e), 0, CLOSE);
@@ -648,18 +724,11 @@ TEST(compile_sound_value_of_a_dead_call_is_an_error)
     hod_fn *f = hod_compile(read_write_read, NULL, .inputs = 0, .outputs = 0);
     hod_tensor *x = hod_placeholder(HOD_F32, HOD_SHAPE(2, 3));
     float v[6];
-    ERROR_IS("read: the values of this (2,3) tensor were never computed",
-             hod_read_floats(x, v, 6));
+    ERROR_IS("read: the values of this (2,3) tensor were never computed", hod_read_floats(x, v, 6));
     hod_fn_free(f);
 }
 
 /* ---- nesting, threads ---- */
-
-static int inner_body(void *job, hod_tensor *const *in, hod_tensor **out)
-{
-    out[0] = loss_of(job, in[0]);
-    return 0;
-}
 
 typedef struct nested {
     state s;
@@ -888,8 +957,8 @@ TEST(compile_sound_arena_is_shared)
     for (int i = 0; i < 3; i++) {
         hod_tensor *x = row(6, 1 + i), *y[2];
         CHECK(hod_fn_call(f, &x, y) == 0 && hod_fn_call(g, &x, y) == 0);
-        EQ_INT(hod_arena_bytes(arena), HOD_MAX(hod_fn_report(f).arena_bytes,
-                                               hod_fn_report(g).arena_bytes));
+        EQ_INT(hod_arena_bytes(arena),
+               HOD_MAX(hod_fn_report(f).arena_bytes, hod_fn_report(g).arena_bytes));
     }
     hod_fn_free(f);
     hod_fn_free(g);
