@@ -6,7 +6,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL = $(JOBS)
 prefix ?= /usr/local
 
 .DEFAULT_GOAL := build
-.PHONY: demo check build setup debug asan tsan clang test format headers install size clean help
+.PHONY: demo check build setup debug asan tsan clang fuzz test format headers install size clean help
 
 demo: build          ## train a small network four ways and show the difference
 	@sh tools/demo.sh
@@ -22,8 +22,8 @@ setup:               ## install the Debian packages that are missing
 	@sh tools/setup.sh
 
 debug asan: setup
-tsan clang: setup-clang
-debug asan tsan clang:  ## build that preset into build-NAME/ and run its tests
+tsan clang fuzz: setup-clang
+debug asan tsan clang fuzz:  ## build that preset into build-NAME/ and run its tests
 	@cmake --preset $@ --log-level=WARNING
 	@cmake --build build-$@
 	@cd build-$@ && ctest --output-on-failure --no-tests=error -j1

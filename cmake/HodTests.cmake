@@ -110,3 +110,7 @@ hod_test(layers.catches sh tests/layers.sh $<TARGET_FILE:hod-layers>)
 if(HOD_PUBLIC_HEADERS AND NOT HOD_SANITIZE)
     hod_test(install sh tests/install.sh ${CMAKE_COMMAND} ${PROJECT_BINARY_DIR} ${CMAKE_C_COMPILER})
 endif()
+
+if(HOD_SANITIZE MATCHES fuzzer)
+    include(HodFuzz)
+endif()
