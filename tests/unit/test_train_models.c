@@ -80,7 +80,7 @@ static result window(const char *name, hod_norm_choice norm, hod_dtype dtype, in
     hod_module *net =
         model_new(name, .shape = HOD_SHAPE(3, SIZE, SIZE), .norm = norm, .dropout = 0.1);
     CHECK(hod_module_cast(net, dtype) == 0);
-    hod_trainer *t = hod_trainer_new(net, classify, .effective_batch = 8, .micro_batch = micro,
+    hod_trainer *t = hod_trainer_new(net, classify, .effective_batch = 4, .micro_batch = micro,
                                      .compile = mode, .seed = 4, .optimizer = hod_sgd(.lr = 1e-3));
     result r = {.n = hod_module_count_parameters(net)};
     r.gradients = malloc((size_t)r.n * sizeof *r.gradients);
@@ -121,21 +121,23 @@ static void compare(const char *what, const char *name, const result *a, const r
 }
 
 /* In f64 compiled is eager to 1e-10: some 1e5 additions in another order, and their growth through
- * up to 50 layers. In f32 the limit is 1e-5, or what f32 itself is worth here: the distance of the
- * eager gradients from those in f64, which a deep network at its random start takes to 1e-2. */
+ * up to 50 layers. In f32 the limit is 1e-5, or what f32 itself is worth here, as an order of
+ * magnitude: ten times the distance of the eager gradients from those in f64, which a deep network
+ * at its random start takes to 1e-3. */
 static void check_compiled(const char *name)
 {
     for (int norm = 0; norm < 2; norm++) {
         hod_norm_choice n = (hod_norm_choice)norm;
-        result exact = window(name, n, HOD_F64, 4, HOD_COMPILE_EAGER);
-        result exact_compiled = window(name, n, HOD_F64, 4, HOD_COMPILE_DEFAULT);
+        int64_t cut = norm == HOD_NORM_GROUP ? 2 : 4; /* batch norm: of two values, only signs */
+        result exact = window(name, n, HOD_F64, cut, HOD_COMPILE_EAGER);
+        result exact_compiled = window(name, n, HOD_F64, cut, HOD_COMPILE_DEFAULT);
         compare("f64 compiled", name, &exact_compiled, &exact, 1e-10);
-        result eager = window(name, n, HOD_F32, 4, HOD_COMPILE_EAGER);
-        result compiled = window(name, n, HOD_F32, 4, HOD_COMPILE_DEFAULT);
-        double limit = fmax(1e-5, 3 * distance(&eager, &exact));
+        result eager = window(name, n, HOD_F32, cut, HOD_COMPILE_EAGER);
+        result compiled = window(name, n, HOD_F32, cut, HOD_COMPILE_DEFAULT);
+        double limit = fmax(1e-5, 10 * distance(&eager, &exact));
         compare("f32 compiled", name, &compiled, &eager, limit);
         if (norm == HOD_NORM_GROUP) {
-            result whole = window(name, n, HOD_F32, 8, HOD_COMPILE_DEFAULT);
+            result whole = window(name, n, HOD_F32, 4, HOD_COMPILE_DEFAULT);
             compare("f32 whole window", name, &whole, &eager, limit);
             free(whole.gradients);
         }

@@ -135,6 +135,11 @@ TEST(train_split_changes_no_gradient_compiled_in_f32)
     check_cuts(HOD_F32, HOD_COMPILE_DEFAULT, 1e-5);
 }
 
+TEST(train_split_changes_no_gradient_without_recording)
+{
+    check_cuts(HOD_F64, HOD_COMPILE_REDUCE_OVERHEAD, 1e-12);
+}
+
 /* Three windows of 16 samples, the last of an epoch short: 6 + 6 + 4. */
 static double *train_short(int64_t micro, hod_compile_mode mode, int64_t *n, double *loss)
 {
