@@ -83,6 +83,8 @@ static void report_programs(const cli_run *r, bench_result *out)
 static int row_exact(cli_run *r, bool *exact)
 {
     hod_plan plan;
+    if (!r->config.compile.enabled)
+        return 0;
     if (hod_trainer_plan(r->trainer, r->train, &plan) != 0)
         return -1;
     for (int i = 0; i < plan.n; i++)

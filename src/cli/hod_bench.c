@@ -5,8 +5,8 @@
  *     accumulate    in micro-batches, operator by operator
  *     both          in micro-batches, compiled, inside the budget
  *
- * The micro-batch is the one that the planner takes for `both`; where the whole batch fits, a quarter
- * of it, so that there is something to compare. Losses are compared with the plain row's. Batch
+ * The micro-batch is the one that the config names, or else the one that the planner takes for
+ * `both`, but at most a quarter of the batch, so that there is something to compare. Losses are compared with the plain row's. Batch
  * normalisation sees micro-batches, which is another computation, so under it the compiled row is
  * compared with the row of the same cut.
  */
@@ -68,12 +68,14 @@ static void print_head(void)
 static void print_row(const bench *b, int i)
 {
     const bench_result *r = &b->result[i], *ref = &b->result[reference_of(b, i)];
-    printf("%-11s %5lld x %-3lld %10.0f  %10.2f  %9.2f  %s%.2f", rows[i].name,
-           (long long)r->micro_batch, (long long)r->accumulate, r->samples_per_s,
-           1e3 * r->update_seconds, mib(r->peak_bytes), r->exact ? "   " : "  ~",
-           mib(r->predicted_peak_bytes));
+    printf("%-11s %5lld x %-3lld %10.0f  %10.2f  %9.2f", rows[i].name, (long long)r->micro_batch,
+           (long long)r->accumulate, r->samples_per_s, 1e3 * r->update_seconds, mib(r->peak_bytes));
+    if (r->exact)
+        printf("  %9.2f", mib(r->predicted_peak_bytes));
+    else
+        printf("  %9s", "-"); /* no plan */
     if (i > 0)
-        printf("   %8.1e / %.1e", difference(r, ref, FIRST), difference(r, ref, r->updates));
+        printf("  %.1e / %.1e", difference(r, ref, FIRST), difference(r, ref, r->updates));
     if (reference_of(b, i))
         printf("  (against %s)", rows[reference_of(b, i)].name);
     printf("\n");
@@ -101,7 +103,8 @@ static int emit(const bench *b, int i)
         HOD_INT("accumulate", r->accumulate), HOD_INT("micro_batch", r->micro_batch),
         HOD_INT("updates", r->updates), HOD_NUMBER("samples_per_s", r->samples_per_s),
         HOD_NUMBER("update_seconds", r->update_seconds), HOD_INT("peak_bytes", r->peak_bytes),
-        HOD_INT("predicted_peak_bytes", r->predicted_peak_bytes), HOD_FLAG("exact", r->exact),
+        r->exact ? (hod_field)HOD_INT("predicted_peak_bytes", r->predicted_peak_bytes)
+                 : (hod_field)HOD_TEXT("predicted_peak_bytes", NULL),
         HOD_INT("budget_bytes", b->config.memory_budget),
         HOD_INT("resident_bytes", r->resident_bytes),
         HOD_INT("resident_growth_bytes", r->resident_growth),
@@ -151,11 +154,12 @@ static int choose(bench *b, int64_t *micro)
     if (r.status != CLI_DONE)
         return failed(&r);
     *micro = r.micro_batch;
-    if (*micro >= c->effective_batch && c->effective_batch > 1) {
-        *micro = (c->effective_batch + 3) / 4;
+    int64_t quarter = (c->effective_batch + 3) / 4;
+    if (c->micro_batch == HOD_AUTO && *micro > quarter) {
+        *micro = quarter;
         if (!b->json)
-            printf("the whole batch fits the budget; micro-batches of %lld for comparison\n\n",
-                   (long long)*micro);
+            printf("The plan is micro-batches of %lld; %lld show more of a difference.\n\n",
+                   (long long)r.micro_batch, (long long)*micro);
     }
     return CLI_DONE;
 }

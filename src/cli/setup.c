@@ -193,6 +193,7 @@ static hod_schedule schedule_of(const hod_config *c, int64_t samples)
                      : (samples + c->effective_batch - 1) / c->effective_batch;
     return (hod_schedule){
         .kind = c->schedule.name,
+        .epochs = (double)c->epochs, /* whole ones: `updates` stops a run, it bends no curve */
         .warmup = c->schedule.warmup,
         .every = every,
         .gamma = c->schedule.gamma,
