@@ -172,7 +172,7 @@ static bool owns_buffer(const hod_builder *b, hod_ref r)
 {
     const hod_site *s = &b->l.site[r];
     return is_work(b, r) && s->stored && s->memory == r && b->output_of[r] < 0 &&
-           b->folded[r] == HOD_NO_REF && hod__node_numel(b->l.g, r) > 0;
+           b->folded[r] == HOD_NO_REF; /* empty ones too: a kernel wants an address */
 }
 
 static int make_buffers(hod_builder *b)
