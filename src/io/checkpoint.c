@@ -45,7 +45,7 @@ int hod_directory_prepare(const char *dir)
     if (rc)
         return -1;
     /* The permission bits do not tell (root, read-only mounts): trying does. */
-    char *probe = hod__format("%s/.hod-%d", dir, (int)getpid());
+    char *probe = hod__format("%s/probe.tmp-%d-0", dir, (int)getpid()); /* swept if we die here */
     int fd = probe ? open(probe, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
     if (probe && fd < 0)
         HOD_FAIL(IO, "%s: no file can be made there: %s", dir, strerror(errno));
