@@ -4,11 +4,14 @@
 #include <hod/compile.h>
 #include <hod/functional.h>
 #include <hod/memory.h>
+#include <hod/nn.h>
 #include <hod/random.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "ops/op.h" /* last: it switches off the noting of places */
 
 static hod_tensor *ramp(int rows, int cols, double scale)
 {
@@ -389,4 +392,95 @@ TEST(compile_views_and_inputs_can_be_results)
         CHECK(hod_tensor_data(y[0]) == hod_tensor_data(x));
     }
     hod_fn_free(f);
+}
+
+/* ---- behaviours by number ---- */
+
+/* B38: an in-place change of a saved value reaches through detach, recorded or not. */
+static int overwrite_saved(void *job, hod_tensor *const *in, hod_tensor **out)
+{
+    (void)out;
+    hod_tensor *y = hod_sigmoid(hod_mul(((net *)job)->b2, in[0]));
+    if (!hod__assign(hod_detach(y), hod_mul_scalar(in[0], 0)))
+        return -1;
+    return hod_backward(hod_sum(y));
+}
+
+TEST(compile_b38_saved_value_changed_in_place)
+{
+    HOD_SCOPE(s);
+    net a = net_new();
+    hod_fn *f = hod_compile(overwrite_saved, &a, .inputs = 1, .outputs = 0);
+    hod_tensor *x = ramp(1, 4, 1);
+    for (int i = 0; i < 2; i++) {
+        CHECK(hod_fn_call(f, &x, NULL) == -1);
+        CHECK(strstr(hod_error(), "changed in place"));
+        hod_error_take(NULL);
+        CHECK(hod_grad(a.b2) == NULL);
+    }
+    hod_fn_free(f);
+    net_free(&a);
+}
+
+/* B40: 32 lengths, twice. The second pass compiles nothing, the first little. */
+TEST(compile_b40_lengths_compile_little)
+{
+    net a = net_new();
+    hod_fn *f = hod_compile(net_step, &a, .inputs = 1, .outputs = 1, .fullgraph = true);
+    int compiled[2];
+    for (int pass = 0; pass < 2; pass++) {
+        for (int length = 16; length < 48; length++) {
+            HOD_SCOPE(s);
+            hod_tensor *x = ramp(length, 8, 1), *loss;
+            CHECK(hod_fn_call(f, &x, &loss) == 0);
+        }
+        hod_compile_report r = hod_fn_report(f);
+        EQ_INT(r.traces, 32);
+        compiled[pass] = r.kernels_compiled;
+    }
+    EQ_INT(compiled[1], compiled[0]);
+    hod_compile_report r = hod_fn_report(f);
+    /* Kernels of at most four programs: one that knows its sizes, one that does not, and both for
+     * a length that fills no row of threads. */
+    CHECK(compiled[0] <= 4 * HOD_MAX(r.kernels, 1));
+    hod_fn_free(f);
+    net_free(&a);
+}
+
+/* B41: dropout and batch norm in training, evaluation, training. */
+static int modes(void *job, hod_tensor *const *in, hod_tensor **out)
+{
+    out[0] = hod_call(job, in[0]);
+    return 0;
+}
+
+static hod_module *moody(void)
+{
+    hod_module *m = hod_nn_sequential(NULL, "net");
+    hod_nn_dropout(m, "drop", .5);
+    hod_nn_batch_norm2d(m, "bn", 3, .mode = HOD_BN_MICRO);
+    m = hod_module_done(m);
+    CHECK(m && hod_module_init(m, 1) == 0);
+    return m;
+}
+
+TEST(compile_b41_training_and_evaluation)
+{
+    HOD_SCOPE(s);
+    hod_module *m = moody(), *twin = moody();
+    hod_fn *f = hod_compile(modes, m, .inputs = 1, .outputs = 1, .fullgraph = true);
+    hod_tensor *x = hod_reshape(ramp(4, 12, 1), HOD_SHAPE(4, 3, 2, 2)), *y, *e;
+    for (int i = 0; i < 20; i++) {
+        HOD_SCOPE(t);
+        HOD_NO_GRAD(n);
+        hod_module_train(m, i % 2 == 0);
+        hod_module_train(twin, i % 2 == 0);
+        CHECK(hod_random_begin(1, i, NULL) == 0 && hod_fn_call(f, &x, &y) == 0);
+        CHECK(hod_random_begin(1, i, NULL) == 0 && modes(twin, &x, &e) == 0);
+        NEAR(apart(y, e), 0, CLOSE); /* the running statistics are in it when evaluating */
+    }
+    EQ_INT(hod_fn_report(f).traces, 2);
+    hod_fn_free(f);
+    hod_module_free(m);
+    hod_module_free(twin);
 }
