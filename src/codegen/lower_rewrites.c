@@ -317,7 +317,7 @@ bool hod__few_rows(const hod_graph *g, hod_ref sum)
     int block = hod__dnn_block();
     uint32_t dims = y->attrs.reduce.dims;
     bool image = x->ndim == 4 && !(dims >> 1 & 1) && x->shape[1] % block == 0;
-    bool kept = image || !(dims >> (x->ndim - 1) & 1);
+    bool kept = image || (x->ndim > 0 && !(dims >> (x->ndim - 1) & 1));
     int64_t rows = hod__node_numel(g, sum) / (kept ? block : 1);
     return rows < HOD_FEW_ROWS && hod__node_numel(g, hod__node_in(g, sum)[0]) >= HOD_LONG_ROWS;
 }
