@@ -112,7 +112,7 @@ int hod__shape_avg_pool2d_back(const hod_op_call *c, const hod_meta *in, hod_met
 /* ---- kernels: plane after plane ---- */
 
 typedef struct pool_job {
-    hod_op op;
+    void (*plane)(const struct pool_job *job, int64_t p);
     window w;
     bool f64;
     const char *x, *a; /* a: gradient or what is picked from */
@@ -120,30 +120,37 @@ typedef struct pool_job {
     int64_t image, result; /* bytes of a plane of (h,w) and of (ho,wo) */
 } pool_job;
 
+static void pick(const pool_job *job, int64_t p)
+{
+    (job->f64 ? pick_plane_f64 : pick_plane_f32)(&job->w, job->x + p * job->image,
+                                                 job->a + p * job->image,
+                                                 job->out + p * job->result);
+}
+
+static void max_back(const pool_job *job, int64_t p)
+{
+    (job->f64 ? max_back_plane_f64 : max_back_plane_f32)(&job->w, job->x + p * job->image,
+                                                         job->a + p * job->result,
+                                                         job->out + p * job->image);
+}
+
+static void average(const pool_job *job, int64_t p)
+{
+    (job->f64 ? average_plane_f64 : average_plane_f32)(&job->w, job->a + p * job->image,
+                                                       job->out + p * job->result);
+}
+
+static void average_back(const pool_job *job, int64_t p)
+{
+    (job->f64 ? average_back_plane_f64 : average_back_plane_f32)(&job->w, job->a + p * job->result,
+                                                                 job->out + p * job->image);
+}
+
 static void planes(void *context, int64_t begin, int64_t end)
 {
     const pool_job *job = context;
-    const window *w = &job->w;
-    for (int64_t p = begin; p < end; p++) {
-        const char *x = job->x + p * job->image;
-        char *small = job->out + p * job->result, *big = job->out + p * job->image;
-        const char *g = job->a + p * job->result;
-        switch (job->op) {
-        case HOD_OP_max_pool2d: (job->f64 ? pick_plane_f64 : pick_plane_f32)(w, x, x, small); break;
-        case HOD_OP_max_pool2d_pick:
-            (job->f64 ? pick_plane_f64 : pick_plane_f32)(w, x, job->a + p * job->image, small);
-            break;
-        case HOD_OP_max_pool2d_back:
-            (job->f64 ? max_back_plane_f64 : max_back_plane_f32)(w, x, g, big);
-            break;
-        case HOD_OP_avg_pool2d:
-            (job->f64 ? average_plane_f64 : average_plane_f32)(w, (void *)(intptr_t)x, small,
-                                                               false);
-            break;
-        default:
-            (job->f64 ? average_plane_f64 : average_plane_f32)(w, big, (void *)(intptr_t)g, true);
-        }
-    }
+    for (int64_t p = begin; p < end; p++)
+        job->plane(job, p);
 }
 
 static void window_of(const hod_attrs_pool *a, const int64_t *big, const int64_t *small, window *w)
@@ -161,12 +168,14 @@ static void window_of(const hod_attrs_pool *a, const int64_t *big, const int64_t
     w->wo = small[3];
 }
 
-static int eval(const hod_op_call *c, hod_tensor *out)
+/* `back`: the result has the image's size and gathers additions. `self` is the caller, for other
+ * types. */
+static int eval(const hod_op_call *c, hod_tensor *out, bool back,
+                void (*plane)(const pool_job *job, int64_t p),
+                int (*self)(const hod_op_call *c, hod_tensor *out))
 {
-    bool is_max = c->op != HOD_OP_avg_pool2d && c->op != HOD_OP_avg_pool2d_back;
-    bool back = c->op == HOD_OP_max_pool2d_back || c->op == HOD_OP_avg_pool2d_back;
     if (out->dtype != HOD_F32 && out->dtype != HOD_F64)
-        return hod__eval_through(out->dtype <= HOD_BF16 ? HOD_F32 : HOD_F64, c, out, eval);
+        return hod__eval_through(out->dtype <= HOD_BF16 ? HOD_F32 : HOD_F64, c, out, self);
     if (!hod__is_row_major(out))
         return HOD_FAIL_RC(ARGUMENT, "%s: into a strided tensor", hod__op_name(c));
     if (back && hod__eval_zero(out) != 0)
@@ -176,10 +185,10 @@ static int eval(const hod_op_call *c, hod_tensor *out)
     int rc = a && x ? 0 : -1;
     if (rc == 0 && hod_tensor_numel(a) > 0 && hod_tensor_numel(out) > 0) {
         const int64_t *big = back ? out->shape : x->shape, *small = back ? a->shape : out->shape;
-        pool_job job = {.op = c->op, .f64 = out->dtype == HOD_F64};
+        pool_job job = {.plane = plane, .f64 = out->dtype == HOD_F64};
         int64_t size = job.f64 ? 8 : 4;
         window_of(&c->attrs->pool, big, small, &job.w);
-        job.x = hod__data(is_max ? x : a);
+        job.x = hod__data(x);
         job.a = hod__data(a);
         job.out = hod__data(out);
         job.image = big[2] * big[3] * size;
@@ -193,25 +202,25 @@ static int eval(const hod_op_call *c, hod_tensor *out)
 
 int hod__eval_max_pool2d(const hod_op_call *c, hod_tensor *out)
 {
-    return eval(c, out);
-}
-
-int hod__eval_max_pool2d_back(const hod_op_call *c, hod_tensor *out)
-{
-    return eval(c, out);
+    return eval(c, out, false, pick, hod__eval_max_pool2d);
 }
 
 int hod__eval_max_pool2d_pick(const hod_op_call *c, hod_tensor *out)
 {
-    return eval(c, out);
+    return eval(c, out, false, pick, hod__eval_max_pool2d_pick);
+}
+
+int hod__eval_max_pool2d_back(const hod_op_call *c, hod_tensor *out)
+{
+    return eval(c, out, true, max_back, hod__eval_max_pool2d_back);
 }
 
 int hod__eval_avg_pool2d(const hod_op_call *c, hod_tensor *out)
 {
-    return eval(c, out);
+    return eval(c, out, false, average, hod__eval_avg_pool2d);
 }
 
 int hod__eval_avg_pool2d_back(const hod_op_call *c, hod_tensor *out)
 {
-    return eval(c, out);
+    return eval(c, out, true, average_back, hod__eval_avg_pool2d_back);
 }
