@@ -6,6 +6,7 @@
 #   api.foo       tests/api/foo.c, a program that sees the public headers only
 #   api.headers   each public header compiles by itself as strict C17
 #   printed.foo   include/hod/foo.h is what tools/print_foo.c prints
+#   cli.foo       tests/cli/foo.sh drives the command
 #   layers        the tree obeys src/LAYERS; layers.catches: a tree that does not is refused
 #   install       the installed library is found by pkg-config and by CMake
 
@@ -113,4 +114,17 @@ endif()
 
 if(HOD_SANITIZE MATCHES fuzzer)
     include(HodFuzz)
+endif()
+
+# ---- the command --------------------------------------------------------------------------------
+
+# tests/cli/foo.sh drives build/hod as a user would, in a directory of its own.
+if(TARGET hod-command)
+    add_executable(json-lines tests/cli/json_lines.c)
+    target_link_libraries(json-lines PRIVATE hod-flags hod-dependencies)
+    set_target_properties(json-lines PROPERTIES
+        RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tools)
+    foreach(name IN ITEMS bad_input bench commands interrupt json)
+        hod_test(cli.${name} sh -c "HOD=$<TARGET_FILE:hod-command> JSON_LINES=$<TARGET_FILE:json-lines> exec sh tests/cli/${name}.sh")
+    endforeach()
 endif()

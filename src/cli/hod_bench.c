@@ -128,7 +128,7 @@ static int plots(const bench *b)
     snprintf(title, sizeof title, "%s on %s, batches of %lld: four ways, one curve", c->model.name,
              c->data.name, (long long)c->effective_batch);
     for (int i = 0; i < 2; i++)
-        if (hod_plot(cli_output_path(c, names[i], path), s, ROWS, title, .x_label = "update",
+        if (hod_plot(cli_output_path(c, names[i], path), s, ROWS, title, .x_label = "updates done",
                      .y_label = "training loss") != 0)
             return -1;
     return 0;
@@ -185,8 +185,6 @@ static int finish(bench *b)
 {
     char path[HOD_CONFIG_PATH + 64];
     const hod_config *c = &b->config;
-    if (hod_directory_prepare(c->output) != 0)
-        return -1;
     b->events.log = fopen(cli_output_path(c, "bench.jsonl", path), "w");
     if (!b->events.log) {
         hod_refuse("%s: %s", path, strerror(errno));
@@ -218,6 +216,8 @@ static int run(const cli_options *o)
     if (b.config.updates == 0)
         b.config.updates = 50;
     int status = choose(&b, &micro);
+    if (status == CLI_DONE && hod_directory_prepare(b.config.output) != 0)
+        status = cli_fail(cli_setup_status());
     if (status == CLI_DONE)
         status = run_rows(&b, micro);
     if (status == CLI_DONE && finish(&b) != 0)

@@ -79,7 +79,8 @@ static int open_all(const cli_options *o, job *j)
         return -1;
     cli_output_path(&r->config, "checkpoints", j->dir);
     return cli_run_open(r) == 0 && take_up(o, j) == 0 &&
-                   hod_trainer_prepare(r->trainer, r->train) == 0
+                   hod_trainer_prepare(r->trainer, r->train) == 0 &&
+                   hod_directory_prepare(r->config.output) == 0
                ? 0
                : -1;
 }
@@ -100,8 +101,7 @@ static int files_begin(const cli_options *o, job *j)
 {
     const hod_config *c = &j->run.config;
     char path[HOD_CONFIG_PATH + 64];
-    if (hod_directory_prepare(c->output) != 0 ||
-        cli_write_file(cli_output_path(c, "config.yaml", path), write_config, c) != 0)
+    if (cli_write_file(cli_output_path(c, "config.yaml", path), write_config, c) != 0)
         return -1;
     j->events.log = fopen(cli_output_path(c, "log.jsonl", path), o->resume ? "a" : "w");
     if (!j->events.log) {
@@ -123,21 +123,17 @@ static int plots(const job *j)
                       {.name = "test split", .x = j->test.x, .y = j->test.y, .n = j->test.n}};
     snprintf(title, sizeof title, "%s on %s: loss", c->model.name, c->data.name);
     for (int i = 0; i < 2 && j->loss.n > 0; i++)
-        if (hod_plot(cli_output_path(c, names[i], path), s, j->test.n ? 2 : 1, title,
-                     .x_label = "update", .y_label = "loss", .log_y = true) != 0)
+        if (hod_plot(cli_output_path(c, names[i], path), s, j->test.n > 1 ? 2 : 1, title,
+                     .x_label = "update", .y_label = "loss") != 0)
             return -1;
     return 0;
 }
 
 static int save(job *j)
 {
-    int64_t update = hod_trainer_progress(j->run.trainer).updates;
     if (hod_trainer_checkpoint(j->run.trainer, j->dir, (int)j->run.config.checkpoint.keep) != 0)
         return -1;
-    if (hod_checkpoint_latest(j->dir, j->checkpoint, sizeof j->checkpoint) != 1)
-        return -1;
-    (void)update;
-    return 0;
+    return hod_checkpoint_latest(j->dir, j->checkpoint, sizeof j->checkpoint) == 1 ? 0 : -1;
 }
 
 /* ---- the loop ---- */

@@ -1,0 +1,46 @@
+#!/bin/sh
+# The commands for people: help, version, plan, train, eval, inspect, and the files of a run.
+. "$(dirname "$0")/lib.sh"
+
+gives 0 --version
+grep -qE '^hod [0-9]+\.[0-9]+' "$out" || fail "no version"
+gives 0 --help
+for command in train plan bench eval inspect; do
+    grep -qE "^  $command " "$out" || fail "--help does not list $command"
+done
+for command in train plan bench eval inspect; do
+    gives 0 $command --help
+    grep -q '^usage: hod '$command "$out" || fail "$command --help says nothing"
+done
+gives 0 --help config
+grep -q 'effective_batch' "$out" || fail "--help config does not list the keys"
+gives 2
+
+gives 0 plan in/small.yaml memory_budget=3MiB
+[ "$(grep -c '^→' "$out")" = 1 ] || fail "not one arrow"
+grep -q 'does not fit' "$out" || fail "no row that does not fit"
+
+gives 0 train in/small.yaml memory_budget=3MiB
+for file in config.yaml log.jsonl loss.png loss.svg memory.svg model.safetensors; do
+    [ -s run/$file ] || fail "no run/$file"
+done
+ls run | grep -q tmp && fail "something is left behind"
+grep -q '^epoch 3, update 24: test loss .*, accuracy ' "$out" || fail "no accuracy after the last epoch"
+accuracy=$(sed -n 's/^epoch 3, .*accuracy //p' "$out")
+
+# The config of a run is itself a config; checkpoint and network give what training said.
+gives 0 eval run/config.yaml
+grep -q "accuracy $accuracy on" "$out" || fail "eval of the checkpoint: not $accuracy"
+gives 0 eval in/small.yaml checkpoint=run/model.safetensors
+grep -q "accuracy $accuracy on" "$out" || fail "eval of the network: not $accuracy"
+
+gives 0 inspect run/model.safetensors
+grep -qE '^conv1.weight +f32 +\(16,1,3,3\)$' "$out" || fail "inspect does not list conv1.weight"
+gives 0 inspect in/small.yaml
+grep -qE '^accumulate +[0-9]+ nodes' "$out" || fail "inspect does not show the step"
+gives 0 inspect in/small.yaml --view kernels
+grep -q 'void ' "$out" || fail "no kernels"
+gives 0 inspect in/small.yaml --view timeline
+head -c 200 "$out" | grep -q '<svg' || fail "no timeline"
+gives 0 inspect in/small.yaml --output views
+[ -s views/accumulate-graph.txt ] && [ -s views/update-kernels.c ] || fail "views are missing"
