@@ -29,6 +29,7 @@ static const bench_row rows[ROWS] = {
 typedef struct bench {
     hod_config config;
     bool json;
+    int64_t planned; /* the planner's micro-batch */
     bench_result result[ROWS];
     cli_events events;
 } bench;
@@ -155,18 +156,18 @@ static int choose(bench *b, int64_t *micro)
         return failed(&r);
     *micro = r.micro_batch;
     int64_t quarter = (c->effective_batch + 3) / 4;
-    if (c->micro_batch == HOD_AUTO && *micro > quarter) {
+    b->planned = *micro;
+    if (c->micro_batch == HOD_AUTO && *micro > quarter)
         *micro = quarter;
-        if (!b->json)
-            printf("The plan is micro-batches of %lld; %lld show more of a difference.\n\n",
-                   (long long)r.micro_batch, (long long)*micro);
-    }
     return CLI_DONE;
 }
 
 static int run_rows(bench *b, int64_t micro)
 {
     bool show = !b->json;
+    if (show && micro != b->planned)
+        printf("The plan is micro-batches of %lld; %lld show more of a difference.\n\n",
+               (long long)b->planned, (long long)micro);
     if (show)
         print_head();
     for (int i = 0; i < ROWS; i++) {
