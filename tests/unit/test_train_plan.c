@@ -72,7 +72,7 @@ TEST(train_plan_predicts_eager_steps)
 
 TEST(train_plan_predicts_compiled_steps)
 {
-    check_peaks(HOD_COMPILE_DEFAULT, 0.01);
+    check_peaks(HOD_COMPILE_DEFAULT, 1e-3); /* equal, but for 0-d tensors that a step makes once */
 }
 
 TEST(train_plan_keeps_the_budget)

@@ -59,10 +59,11 @@ TEST(train_window_short_at_the_end_is_flushed)
     line l = line_new(5, 1, (float[]){1, 2, 3, 4, 10}, NULL);
     hod_trainer *t = sgd(&l, 4, 0.1);
     hod_update u;
-    const double w[] = {-0.25, -1.25, -1.5, -2.5};
+    const double w[] = {-0.25, -1.25, -1.5, -2.5}, loss[] = {0, -2.5, -3.125, -15};
     for (int i = 0; i < 4; i++) {
         CHECK(hod_trainer_step(t, l.data, &u));
         NEAR(line_w(&l), w[i], 1e-6);
+        NEAR(u.loss, loss[i], 1e-5); /* with the w before */
         EQ_INT(u.index, i + 1);
         EQ_INT(u.epoch, i / 2);
         EQ_INT(u.samples, i % 2 ? 1 : 4);
