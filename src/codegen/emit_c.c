@@ -29,18 +29,19 @@ typedef struct emitter {
     bool needed[HOD_SPACE_VALUES];
 } emitter;
 
-/* One row a dtype: how it is stored, what it is computed in, and its helpers' prefix. */
+/* One row a dtype: how it is stored, what it is computed in, the prefix of its helpers and that of
+ * its limits. */
 static const struct {
-    const char *stored, *computed, *load, *store, *prefix;
+    const char *stored, *computed, *load, *store, *prefix, *limits;
 } types[HOD_DTYPES] = {
-    [HOD_F32] = {"float", "float", "", "", "r_"},
-    [HOD_F64] = {"double", "double", "", "", "d_"},
-    [HOD_F16] = {"u16", "float", "r_from_f16", "r_to_f16", "r_"},
-    [HOD_BF16] = {"u16", "float", "r_from_bf16", "r_to_bf16", "r_"},
-    [HOD_I64] = {"i64", "i64", "", "", "i_"},
-    [HOD_I32] = {"i32", "i32", "", "", "i_"},
-    [HOD_U8] = {"u8", "u8", "", "", "i_"},
-    [HOD_BOOL] = {"u8", "u8", "", "", "i_"},
+    [HOD_F32] = {"float", "float", "", "", "r_", "r_"},
+    [HOD_F64] = {"double", "double", "", "", "d_", "d_"},
+    [HOD_F16] = {"u16", "float", "r_from_f16", "r_to_f16", "r_", "r_"},
+    [HOD_BF16] = {"u16", "float", "r_from_bf16", "r_to_bf16", "r_", "r_"},
+    [HOD_I64] = {"i64", "i64", "", "", "i_", "i_"},
+    [HOD_I32] = {"i32", "i32", "", "", "i_", "i32_"},
+    [HOD_U8] = {"u8", "u8", "", "", "i_", "u8_"},
+    [HOD_BOOL] = {"u8", "u8", "", "", "i_", "u8_"},
 };
 
 static const hod_node *node_of(const emitter *e, int i)
@@ -363,7 +364,7 @@ static void start_folds(emitter *e, int sweep)
             continue;
         const hod_node *n = node_of(e, i);
         hod_text start = {0};
-        substitute(&start, hod__op_info[n->op].start, NULL, "", types[n->dtype].prefix);
+        substitute(&start, hod__op_info[n->op].start, NULL, "", types[n->dtype].limits);
         const char *type = types[n->dtype].computed;
         char *s = hod__text_take(&start);
         int lane = e->p->n_axes - 1;
@@ -549,13 +550,14 @@ static void emit_folds_declaration(emitter *e)
         if ((n->op != HOD_OP_amax && n->op != HOD_OP_amin) || e->p->nest != HOD_NEST_LANE_FOLDED)
             continue;
         const char *c = types[n->dtype].computed, *f = types[n->dtype].prefix;
+        const char *limit = types[n->dtype].limits;
         if (seen[n->dtype])
             continue;
         seen[n->dtype] = true;
         line(e, "#pragma omp declare reduction(f_max : %s : omp_out = (%s)%smax(omp_out, omp_in)) "
-                "initializer(omp_priv = (%s)(%slowest))", c, c, f, c, f);
+                "initializer(omp_priv = (%s)(%slowest))", c, c, f, c, limit);
         line(e, "#pragma omp declare reduction(f_min : %s : omp_out = (%s)%smin(omp_out, omp_in)) "
-                "initializer(omp_priv = (%s)(%shighest))", c, c, f, c, f);
+                "initializer(omp_priv = (%s)(%shighest))", c, c, f, c, limit);
     }
 }
 

@@ -58,6 +58,10 @@ typedef __UINT64_TYPE__ u64;
 #define d_lowest  (-__builtin_inf())
 #define i_highest 0x7fffffffffffffff
 #define i_lowest  (-0x7fffffffffffffff - 1)
+#define i32_highest 0x7fffffff
+#define i32_lowest  (-0x7fffffff - 1)
+#define u8_highest  255
+#define u8_lowest   0
 #define R_NAN     __builtin_nanf("")
 
 /* ---- bits ---- */
