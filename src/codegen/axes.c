@@ -302,6 +302,20 @@ static uint32_t atoms_of(const hod_node *n, const hod_space_value *v)
     return set;
 }
 
+/* x (n,1) next to its own transpose, broadcast to (n,n): one atom would walk both dimensions, and
+ * only the diagonal would be computed. */
+static bool has_diagonal(const hod_node *n, const hod_space_value *v)
+{
+    uint32_t set = 0;
+    for (int d = 0; d < n->ndim; d++)
+        for (int i = 0; i < v->dim[d].n; i++) {
+            if (set >> v->dim[d].atom[i] & 1)
+                return true;
+            set |= 1u << v->dim[d].atom[i];
+        }
+    return false;
+}
+
 /* Every reduction must fold the same atoms. */
 static bool find_reduced(const hod_lowering *l, hod_space *s, const hod_ref *nodes, int n)
 {
@@ -346,6 +360,9 @@ int hod__space_derive(const hod_lowering *l, const hod_ref *nodes, int n, hod_sp
         return 1;
     for (int i = 0; i < s->n; i++)
         if (flow_into(l, s, &s->value[i], i < n) == CLASH)
+            return 1;
+    for (int i = 0; i < s->n; i++)
+        if (has_diagonal(node_of(l, &s->value[i]), &s->value[i]))
             return 1;
     for (int i = 0; i < s->n; i++)
         s->value[i].atoms = atoms_of(node_of(l, &s->value[i]), &s->value[i]);
