@@ -43,8 +43,12 @@ hod_ref hod__draw_node(hod_drawing *d)
 {
     /* The newest third is drawn half of the time: depth, not only breadth. */
     int64_t n = d->g->n, recent = n / 3;
-    bool late = recent > 0 && hod__draw_one_in(d, 2);
-    return (hod_ref)(late ? n - 1 - hod__draw(d, recent) : hod__draw(d, n));
+    for (;;) {
+        bool late = recent > 0 && hod__draw_one_in(d, 2);
+        hod_ref r = (hod_ref)(late ? n - 1 - hod__draw(d, recent) : hod__draw(d, n));
+        if (!d->values[r].hidden)
+            return r; /* inputs never are, so there is one */
+    }
 }
 
 hod_dtype hod__draw_dtype(hod_drawing *d)
@@ -96,7 +100,7 @@ hod_ref hod__draw_note(hod_drawing *d, hod_ref r, double bound, bool whole)
         if (!v)
             return HOD_NO_REF;
     }
-    d->values[r] = (hod_drawn_value){bound, whole};
+    d->values[r] = (hod_drawn_value){.bound = bound, .whole = whole};
     return r;
 }
 
@@ -123,7 +127,9 @@ hod_ref hod__draw_scaled(hod_drawing *d, hod_ref x, double factor)
     return hod__draw_op(d, HOD_OP_mul, NULL, 2, in, d->values[x].bound * fabs(factor), false);
 }
 
-/* Growth stops here. f16 overflows at 65504, and sums of squares must stay well below. */
+/* Growth stops here. f16 overflows at 65504, and sums of squares must stay well below; and what is
+ * large is divided rather than squashed, because tanh would turn the rounding of a large sum into
+ * all there is. */
 hod_ref hod__draw_tame(hod_drawing *d, hod_ref r)
 {
     if (r == HOD_NO_REF || d->values[r].bound <= 16)
@@ -133,7 +139,8 @@ hod_ref hod__draw_tame(hod_drawing *d, hod_ref r)
         return r;
     if (!hod__is_float(dtype))
         return r; /* callers keep integers in bounds */
-    if (hod__draw_one_in(d, 3))
+    d->values[r].hidden = true;
+    if (d->values[r].bound < 64 && hod__draw_one_in(d, 2))
         return hod__draw_unary(d, HOD_OP_tanh, r, 1, false);
     return hod__draw_scaled(d, r, 4 / d->values[r].bound);
 }

@@ -18,6 +18,7 @@
 typedef struct hod_drawn_value {
     double bound; /* no element is larger in magnitude */
     bool whole;   /* elements are integers held exactly */
+    bool hidden;  /* too large to be drawn again: only what tamed it reads it */
 } hod_drawn_value;
 
 typedef struct hod_drawing {

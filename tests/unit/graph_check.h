@@ -10,6 +10,7 @@
 
 #include "graph/graph.h"
 #include "harness.h"
+#include "ops/rules.h"
 
 enum { GRAPH_CHECK_MAX = 1024 };
 
@@ -57,7 +58,25 @@ static inline void graph_result_free(graph_result *r)
     r->n = 0;
 }
 
-static inline graph_result graph_interpreted(const hod_graph *g, uint64_t seed)
+/* Changes each number of t that is not whole by one unit in the last place, up or down. */
+static inline void graph_nudge(hod_tensor *t, uint64_t seed)
+{
+    static const double unit[HOD_DTYPES] = {[HOD_F32] = 0x1p-23, [HOD_F64] = 0x1p-52,
+                                            [HOD_F16] = 0x1p-10, [HOD_BF16] = 0x1p-7};
+    hod_tensor *like = hod_empty(HOD_F64, hod_tensor_shape(t));
+    double *factor = hod_tensor_mutable_data(like);
+    for (int64_t i = 0; i < hod_tensor_numel(t); i++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        factor[i] = seed >> 63 ? 1 + unit[hod_tensor_dtype(t)] : 1;
+    }
+    hod_attrs attrs = {.cast = {.dtype = hod_tensor_dtype(t)}};
+    hod_tensor *in[] = {t, hod__op(HOD_OP_cast, &attrs, 1, &like)};
+    hod_tensor *nudged = hod__op(HOD_OP_mul, NULL, 2, in);
+    CHECK(nudged != NULL);
+    hod__eval_copy(nudged, t);
+}
+
+static inline graph_result graph_interpreted_with(const hod_graph *g, uint64_t seed, bool nudge)
 {
     HOD_SCOPE(s);
     graph_inputs x;
@@ -65,12 +84,26 @@ static inline graph_result graph_interpreted(const hod_graph *g, uint64_t seed)
     hod_tensor *out[GRAPH_CHECK_MAX];
     CHECK(g->n_outputs <= GRAPH_CHECK_MAX);
     graph_inputs_make(g, seed, &x);
+    for (int64_t i = 0; nudge && i < g->n_inputs; i++)
+        if (g->inputs[i].name[0] == 'x')
+            graph_nudge(x.in[i], seed + (uint64_t)i);
     CHECK(hod__graph_interpret(g, x.in, x.slots, out) == 0);
     for (int64_t i = 0; i < g->n_outputs; i++)
         graph_result_add(&r, out[i]);
     for (int64_t i = 0; i < g->n_inputs; i++)
         graph_result_add(&r, x.in[i]);
     return r;
+}
+
+static inline graph_result graph_interpreted(const hod_graph *g, uint64_t seed)
+{
+    return graph_interpreted_with(g, seed, false);
+}
+
+/* The same with inputs that differ in the last bit: how far do the results move? */
+static inline graph_result graph_interpreted_nearby(const hod_graph *g, uint64_t seed)
+{
+    return graph_interpreted_with(g, seed, true);
 }
 
 static inline bool graph_same_value(double a, double b)

@@ -80,7 +80,8 @@ static hod_ref fold(hod_rewrite *w, hod_ref r)
             return r;
     hod_meta meta = hod__node_meta(g, r);
     double value = hod__node(g, hod__node_in(g, r)[0])->attrs.full.value;
-    bool ok = class == HOD_VIEW || node->op == HOD_OP_contiguous;
+    bool ok = class == HOD_VIEW || node->op == HOD_OP_contiguous || node->op == HOD_OP_amax ||
+              node->op == HOD_OP_amin;
     if (class == HOD_POINTWISE)
         ok = evaluate(g, r, &value);
     if (node->op == HOD_OP_sum)
