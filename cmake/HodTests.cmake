@@ -11,6 +11,7 @@
 #   install       the installed library is found by pkg-config and by CMake
 
 set(HOD_TEST_ENV
+    HOD_COMPILE=require # a kernel that does not compile must not pass as an eager one
     HOD_SOURCE_DIR=${PROJECT_SOURCE_DIR} HOD_BUILD_DIR=${PROJECT_BINARY_DIR})
 if(HOD_SANITIZE MATCHES address)
     list(APPEND HOD_TEST_ENV

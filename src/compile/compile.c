@@ -54,6 +54,7 @@ hod_fn *hod_compile_make(hod_body body, void *job, hod_compile_spec spec)
     const char *mode = getenv("HOD_COMPILE");
     f->eager = spec.mode == HOD_COMPILE_EAGER || (mode && strcmp(mode, "0") == 0);
     f->interpret = mode && strcmp(mode, "interpret") == 0;
+    f->require = mode && strcmp(mode, "require") == 0;
     atomic_flag_clear(&f->busy);
     f->call.fn = f;
     f->call.recorder = (hod_recorder){hod__replay_op, hod__record_note};

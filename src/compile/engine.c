@@ -92,7 +92,7 @@ static hod_graph *graph_with_outputs(const hod_segment *s)
 /* True when the program could not be built for want of a compiler, which is no error. */
 static bool can_do_without(hod_fn *f)
 {
-    if (hod_error_kind_pending() != HOD_ERROR_COMPILE)
+    if (f->require || hod_error_kind_pending() != HOD_ERROR_COMPILE)
         return false;
     hod_error_record e;
     hod_error_take(&e);

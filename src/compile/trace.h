@@ -234,6 +234,7 @@ struct hod_fn {
     hod_tensor **out;  /* results of a preparation */
     hod_segment *last; /* the last segment of the last finished call */
     bool interpret;    /* HOD_COMPILE=interpret: the slow twin runs every segment */
+    bool require;      /* HOD_COMPILE=require: no compiler is an error */
     bool eager;        /* HOD_COMPILE=0, or the mode */
     bool warned_traces, warned_compiler;
     atomic_flag busy;
