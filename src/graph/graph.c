@@ -17,7 +17,16 @@
 hod_graph *hod__graph_new(const char *name)
 {
     hod_graph *g = hod__alloc(1, sizeof *g);
-    if (g && name)
+    if (!g)
+        return NULL;
+    g->cap_edges = g->cap_outputs = 8; /* never NULL: an empty list has an address as well */
+    g->edges = hod__alloc((size_t)g->cap_edges, sizeof *g->edges);
+    g->outputs = hod__alloc((size_t)g->cap_outputs, sizeof *g->outputs);
+    if (!g->edges || !g->outputs) {
+        hod__graph_free(g);
+        return NULL;
+    }
+    if (name)
         snprintf(g->name, sizeof g->name, "%s", name);
     return g;
 }
@@ -47,9 +56,10 @@ static int copy_array(void *to, const void *from, int64_t n, size_t size)
 
 hod_graph *hod__graph_copy(const hod_graph *g)
 {
-    hod_graph *c = hod__graph_new(g->name);
+    hod_graph *c = hod__alloc(1, sizeof *c);
     if (!c)
         return NULL;
+    memcpy(c->name, g->name, sizeof c->name);
     if (copy_array(&c->nodes, g->nodes, g->n, sizeof *g->nodes) ||
         copy_array(&c->edges, g->edges, g->n_edges, sizeof *g->edges) ||
         copy_array(&c->inputs, g->inputs, g->n_inputs, sizeof *g->inputs) ||
