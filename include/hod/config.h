@@ -63,7 +63,11 @@ typedef enum hod_recompute_choice {
 } hod_recompute_choice;
 typedef enum hod_window_choice { HOD_WINDOW_FLUSH, HOD_WINDOW_DROP } hod_window_choice;
 typedef enum hod_mode_choice { HOD_MODE_DEFAULT, HOD_MODE_REDUCE_OVERHEAD } hod_mode_choice;
-typedef enum hod_dynamic_choice { HOD_DYNAMIC_AUTO, HOD_DYNAMIC_ON, HOD_DYNAMIC_OFF } hod_dynamic_choice;
+typedef enum hod_dynamic_choice {
+    HOD_DYNAMIC_AUTO,
+    HOD_DYNAMIC_ON,
+    HOD_DYNAMIC_OFF
+} hod_dynamic_choice;
 typedef enum hod_optimizer_choice {
     HOD_OPTIMIZER_SGD,
     HOD_OPTIMIZER_ADAM,
@@ -81,31 +85,31 @@ typedef struct hod_config {
         int64_t in_channels;        /* HOD_AUTO: the dataset's */
         hod_norm_choice norm;
         hod_batchnorm_choice batchnorm;
-        hod_int_list layers;        /* hidden sizes of an mlp */
+        hod_int_list layers; /* hidden sizes of an mlp */
         double dropout;
     } model;
     struct {
         char name[HOD_CONFIG_NAME]; /* required: fashion-mnist, idx, synthetic */
         char path[HOD_CONFIG_PATH]; /* a directory (fashion-mnist), a prefix (idx) */
         int64_t workers;
-        int64_t limit;              /* use the first samples only; 0: all */
+        int64_t limit; /* use the first samples only; 0: all */
         struct {
-            int64_t crop;           /* padding before the random window; 0: off */
+            int64_t crop; /* padding before the random window; 0: off */
             bool flip;
         } augment;
-        bool normalize;             /* channels to mean 0, deviation 1 */
-        hod_int_list shape;         /* of a synthetic sample */
-        int64_t classes, count;     /* of a synthetic dataset */
+        bool normalize;         /* channels to mean 0, deviation 1 */
+        hod_int_list shape;     /* of a synthetic sample */
+        int64_t classes, count; /* of a synthetic dataset */
     } data;
     struct {
         int64_t ignore_index;
         double label_smoothing;
     } loss;
     int64_t effective_batch;
-    int64_t memory_budget;          /* bytes; 0: none */
-    int64_t micro_batch;            /* or HOD_AUTO */
+    int64_t memory_budget; /* bytes; 0: none */
+    int64_t micro_batch;   /* or HOD_AUTO */
     hod_recompute_choice recompute;
-    double recompute_fraction;      /* with HOD_RECOMPUTE_FRACTION: memory to keep, 0..1 */
+    double recompute_fraction; /* with HOD_RECOMPUTE_FRACTION: memory to keep, 0..1 */
     hod_precision_choice precision;
     hod_window_choice last_window;
     struct {
@@ -118,32 +122,32 @@ typedef struct hod_config {
         hod_optimizer_choice name;
         double lr, weight_decay, momentum;
         bool nesterov;
-        hod_number_list betas;      /* two */
+        hod_number_list betas; /* two */
         double eps;
         uint32_t no_decay;
     } optimizer;
     struct {
         hod_schedule_choice name;
-        double warmup;              /* a fraction of all updates */
-        double min_lr;              /* cosine: the last rate, as a fraction of lr */
-        hod_period every;           /* step */
-        double gamma;               /* step */
-        double div, final_div;      /* onecycle: lr/div at first, that/final_div at the end */
+        double warmup;         /* a fraction of all updates */
+        double min_lr;         /* cosine: the last rate, as a fraction of lr */
+        hod_period every;      /* step */
+        double gamma;          /* step */
+        double div, final_div; /* onecycle: lr/div at first, that/final_div at the end */
     } schedule;
-    double clip_norm;               /* 0: off */
-    double ema;                     /* decay; 0: off */
+    double clip_norm; /* 0: off */
+    double ema;       /* decay; 0: off */
     int64_t epochs;
-    int64_t updates;                /* ends earlier after so many; 0: epochs alone decide */
+    int64_t updates; /* ends earlier after so many; 0: epochs alone decide */
     uint64_t seed;
-    bool reproducible;              /* same bits for any thread count */
-    int64_t threads;                /* HOD_AUTO: OMP_NUM_THREADS or all cores */
+    bool reproducible; /* same bits for any thread count */
+    int64_t threads;   /* HOD_AUTO: OMP_NUM_THREADS or all cores */
     hod_period eval_every, log_every;
     struct {
         hod_period every;
         int64_t keep;
     } checkpoint;
     char output[HOD_CONFIG_PATH];
-    char init[HOD_CONFIG_PATH];     /* weights to begin with; "": fresh ones */
+    char init[HOD_CONFIG_PATH]; /* weights to begin with; "": fresh ones */
 } hod_config;
 
 /* Every field's default. */

@@ -30,21 +30,21 @@ typedef struct hod_draws {
     int left;
 } hod_draws;
 HOD_API hod_draws hod_draws_of(uint64_t seed, int64_t epoch, int64_t index);
-HOD_API uint64_t hod_draw_bits(hod_draws *d);             /* 64 random bits */
-HOD_API int64_t hod_draw_below(hod_draws *d, int64_t n);  /* 0..n-1, unbiased; n >= 1 */
-HOD_API double hod_draw_unit(hod_draws *d);               /* [0, 1) */
+HOD_API uint64_t hod_draw_bits(hod_draws *d);            /* 64 random bits */
+HOD_API int64_t hod_draw_below(hod_draws *d, int64_t n); /* 0..n-1, unbiased; n >= 1 */
+HOD_API double hod_draw_unit(hod_draws *d);              /* [0, 1) */
 
 /* Writes sample `index`: one input and one target, row-major, in the dataset's dtypes. 0, or -1
  * after hod_dataset_refuse. Called from several threads at once. */
 typedef int (*hod_item_fn)(void *job, int64_t index, hod_draws *draws, void *input, void *target);
 
 typedef struct hod_dataset_spec {
-    int64_t count;          /* samples, at least 1 */
+    int64_t count; /* samples, at least 1 */
     hod_item_fn item;
-    void *job;              /* handed to item */
+    void *job;                  /* handed to item */
     void (*release)(void *job); /* default: none */
-    const char *name;       /* default "custom" */
-    hod_shape shape;        /* of one input */
+    const char *name;           /* default "custom" */
+    hod_shape shape;            /* of one input */
     hod_dtype dtype;        /* of inputs as `item` writes them: f32, i64, or u8, which the loader
                                turns into f32 in [0, 1] */
     int64_t classes;        /* > 0: a target is one i64 in 0..classes-1, which is checked */
@@ -70,9 +70,9 @@ HOD_API hod_dataset *hod_tensor_dataset(hod_tensor *inputs, hod_tensor *targets,
 
 /* Images that a network can learn to tell apart, made from numbers: for benchmarks. */
 typedef struct hod_synthetic_spec {
-    hod_shape shape;  /* (C,H,W) or any */
-    int64_t classes;  /* default 10 */
-    int64_t count;    /* default 1024 */
+    hod_shape shape; /* (C,H,W) or any */
+    int64_t classes; /* default 10 */
+    int64_t count;   /* default 1024 */
     uint64_t seed;
     int end_;
 } hod_synthetic_spec;
@@ -87,8 +87,8 @@ HOD_API hod_dataset *hod_dataset_retain(hod_dataset *d); /* returns d; NULL pass
 HOD_API void hod_dataset_free(hod_dataset *d);           /* gives one reference back */
 HOD_API int64_t hod_dataset_count(const hod_dataset *d);
 HOD_API int64_t hod_dataset_classes(const hod_dataset *d);
-HOD_API hod_shape hod_dataset_shape(const hod_dataset *d);     /* of one input */
-HOD_API hod_dtype hod_dataset_dtype(const hod_dataset *d);     /* of inputs in a batch */
+HOD_API hod_shape hod_dataset_shape(const hod_dataset *d);        /* of one input */
+HOD_API hod_dtype hod_dataset_dtype(const hod_dataset *d);        /* of inputs in a batch */
 HOD_API hod_shape hod_dataset_target_shape(const hod_dataset *d); /* of one target */
 HOD_API hod_dtype hod_dataset_target_dtype(const hod_dataset *d);
 HOD_API const char *hod_dataset_name(const hod_dataset *d);
@@ -113,12 +113,12 @@ typedef struct hod_batch {
 typedef struct hod_loader_spec {
     hod_dataset *dataset; /* kept */
     uint64_t seed;
-    bool shuffle;    /* default: the dataset's order */
-    int workers;     /* threads; default 0: the caller does the work in hod_loader_next */
-    int64_t ahead;   /* samples prepared ahead with workers; default: up to 512 or 16 MiB */
-    double timeout;  /* seconds to wait for a worker; default 60 */
-    int crop;        /* zero padding on each side before cutting a random window of the same size */
-    bool flip;       /* mirror left-right with probability 1/2 */
+    bool shuffle;   /* default: the dataset's order */
+    int workers;    /* threads; default 0: the caller does the work in hod_loader_next */
+    int64_t ahead;  /* samples prepared ahead with workers; default: up to 512 or 16 MiB */
+    double timeout; /* seconds to wait for a worker; default 60 */
+    int crop;       /* zero padding on each side before cutting a random window of the same size */
+    bool flip;      /* mirror left-right with probability 1/2 */
     float mean[HOD_MAX_CHANNELS], std[HOD_MAX_CHANNELS]; /* (x - mean) / std, channel by channel,
                                                             where std != 0 */
     int end_;

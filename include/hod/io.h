@@ -43,11 +43,12 @@ typedef struct hod_tensor_info {
 } hod_tensor_info;
 
 HOD_API hod_tensor_file *hod_tensor_file_open(const char *path);
-HOD_API void hod_tensor_file_close(hod_tensor_file **f); /* sets *f to NULL */
+HOD_API void hod_tensor_file_close(hod_tensor_file **f);         /* sets *f to NULL */
 HOD_API int64_t hod_tensor_file_count(const hod_tensor_file *f); /* names, tied ones included */
 HOD_API hod_tensor_info hod_tensor_file_info(const hod_tensor_file *f, int64_t i);
 HOD_API int64_t hod_tensor_file_find(const hod_tensor_file *f, const char *name); /* -1: absent */
-HOD_API const char *hod_tensor_file_note(const hod_tensor_file *f, const char *name); /* NULL: absent */
+HOD_API const char *hod_tensor_file_note(const hod_tensor_file *f,
+                                         const char *name); /* NULL: absent */
 /* The bytes that tensors take in the file. */
 HOD_API int64_t hod_tensor_file_bytes(const hod_tensor_file *f);
 /* A fresh tensor with the content of entry i; belongs to the innermost scope. */
@@ -96,18 +97,38 @@ HOD_API int hod_directory_prepare(const char *dir);
 
 typedef struct hod_field {
     const char *key; /* NULL ends the list */
-    enum { HOD_FIELD_INT, HOD_FIELD_NUMBER, HOD_FIELD_TEXT, HOD_FIELD_BOOL, HOD_FIELD_NUMBERS } kind;
-    int64_t i;            /* INT, BOOL, and the length of NUMBERS */
-    double number;        /* not finite: written as null */
-    const char *text;     /* NULL: written as null */
+    enum {
+        HOD_FIELD_INT,
+        HOD_FIELD_NUMBER,
+        HOD_FIELD_TEXT,
+        HOD_FIELD_BOOL,
+        HOD_FIELD_NUMBERS
+    } kind;
+    int64_t i;        /* INT, BOOL, and the length of NUMBERS */
+    double number;    /* not finite: written as null */
+    const char *text; /* NULL: written as null */
     const double *numbers;
 } hod_field;
-#define HOD_INT(key_, value_) {.key = key_, .kind = HOD_FIELD_INT, .i = (value_)}
-#define HOD_NUMBER(key_, value_) {.key = key_, .kind = HOD_FIELD_NUMBER, .number = (value_)}
-#define HOD_TEXT(key_, value_) {.key = key_, .kind = HOD_FIELD_TEXT, .text = (value_)}
-#define HOD_FLAG(key_, value_) {.key = key_, .kind = HOD_FIELD_BOOL, .i = (value_)}
+#define HOD_INT(key_, value_)                                                                      \
+    {                                                                                              \
+        .key = key_, .kind = HOD_FIELD_INT, .i = (value_)                                          \
+    }
+#define HOD_NUMBER(key_, value_)                                                                   \
+    {                                                                                              \
+        .key = key_, .kind = HOD_FIELD_NUMBER, .number = (value_)                                  \
+    }
+#define HOD_TEXT(key_, value_)                                                                     \
+    {                                                                                              \
+        .key = key_, .kind = HOD_FIELD_TEXT, .text = (value_)                                      \
+    }
+#define HOD_FLAG(key_, value_)                                                                     \
+    {                                                                                              \
+        .key = key_, .kind = HOD_FIELD_BOOL, .i = (value_)                                         \
+    }
 #define HOD_NUMBERS(key_, values_, n_)                                                             \
-    {.key = key_, .kind = HOD_FIELD_NUMBERS, .i = (n_), .numbers = (values_)}
+    {                                                                                              \
+        .key = key_, .kind = HOD_FIELD_NUMBERS, .i = (n_), .numbers = (values_)                    \
+    }
 
 /* hod_event(stdout, "update", HOD_INT("update", 3), HOD_NUMBER("loss", 0.25)) prints
  * {"event":"update","update":3,"loss":0.25} and flushes. 0 or -1. */

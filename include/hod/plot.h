@@ -13,13 +13,13 @@
 #include <stdint.h>
 
 typedef struct hod_series {
-    const char *name;   /* in the legend; NULL: not there */
-    const double *x;    /* NULL: 0, 1, 2, ... */
-    const double *y;    /* values that are not finite leave a gap */
+    const char *name; /* in the legend; NULL: not there */
+    const double *x;  /* NULL: 0, 1, 2, ... */
+    const double *y;  /* values that are not finite leave a gap */
     int64_t n;
-    bool dashed;        /* for lines that lie on others */
-    bool steps;         /* holds each value until the next x: memory over time */
-    bool filled;        /* the area below the line is tinted */
+    bool dashed; /* for lines that lie on others */
+    bool steps;  /* holds each value until the next x: memory over time */
+    bool filled; /* the area below the line is tinted */
 } hod_series;
 
 typedef struct hod_plot_spec {
@@ -29,7 +29,7 @@ typedef struct hod_plot_spec {
     bool from_zero;                /* the y axis includes 0; not with log_y */
     double limit;                  /* a labelled dashed line across; 0: none */
     const char *limit_label;
-    int width, height;             /* default 900 x 520; a PNG has twice as many pixels */
+    int width, height; /* default 900 x 520; a PNG has twice as many pixels */
     int end_;
 } hod_plot_spec;
 

@@ -24,13 +24,13 @@ hod_draws hod__draws_stream(uint64_t seed, int64_t epoch, int64_t index, uint8_t
 /* What is done to each input: a random window of the zero-padded image, a mirror image, the
  * conversion to f32 and (x - mean) / std. */
 typedef struct hod_transform {
-    hod_dtype dtype;           /* of the raw input; the result is f32, or i64 as it was */
-    int64_t numel;             /* of one input */
+    hod_dtype dtype;               /* of the raw input; the result is f32, or i64 as it was */
+    int64_t numel;                 /* of one input */
     int64_t planes, rows, columns; /* numel = planes * rows * columns */
     int64_t planes_a_channel;
     int crop;
     bool flip;
-    bool shifts;               /* mean and std apply */
+    bool shifts; /* mean and std apply */
     float mean[HOD_MAX_CHANNELS], std[HOD_MAX_CHANNELS];
     float bytes[HOD_MAX_CHANNELS][256]; /* u8: the result for each byte of a channel */
 } hod_transform;

@@ -203,11 +203,10 @@ hod_dataset *hod_tensor_dataset(hod_tensor *inputs, hod_tensor *targets, int64_t
     r->targets = hod_tensor_retain(targets);
     r->input = input;
     r->target = target;
-    hod_dataset *d = hod_dataset_new(hod_tensor_size(inputs, 0), rows_item, r, rows_release,
-                                     .name = "tensors", .shape = row_shape(inputs),
-                                     .dtype = hod_tensor_dtype(inputs), .classes = classes,
-                                     .target_dtype = hod_tensor_dtype(targets),
-                                     .target_shape = row_shape(targets));
+    hod_dataset *d = hod_dataset_new(
+        hod_tensor_size(inputs, 0), rows_item, r, rows_release, .name = "tensors",
+        .shape = row_shape(inputs), .dtype = hod_tensor_dtype(inputs), .classes = classes,
+        .target_dtype = hod_tensor_dtype(targets), .target_shape = row_shape(targets));
     if (d) {
         r->input_bytes = d->input_bytes;
         r->target_bytes = d->target_bytes;
@@ -241,8 +240,7 @@ hod_dataset *hod_dataset_slice(hod_dataset *d, int64_t first, int64_t count)
         return NULL;
     if (first < 0 || count < 1 || count > d->spec.count - first)
         return HOD_FAIL(ARGUMENT, "dataset %s: samples %lld to %lld of %lld", d->name,
-                        (long long)first, (long long)(first + count - 1),
-                        (long long)d->spec.count);
+                        (long long)first, (long long)(first + count - 1), (long long)d->spec.count);
     slice *s = hod__alloc(1, sizeof *s);
     if (!s)
         return NULL;
@@ -287,9 +285,9 @@ int hod_dataset_moments(hod_dataset *d, int64_t limit, float mean[HOD_MAX_CHANNE
         return -1;
     hod_shape s = d->spec.shape;
     if (d->spec.dtype == HOD_I64 || s.n < 1 || s.d[0] > HOD_MAX_CHANNELS)
-        return HOD_FAIL_RC(ARGUMENT,
-                           "dataset %s: moments need inputs (C,...) of numbers, at most %d channels",
-                           d->name, HOD_MAX_CHANNELS);
+        return HOD_FAIL_RC(
+            ARGUMENT, "dataset %s: moments need inputs (C,...) of numbers, at most %d channels",
+            d->name, HOD_MAX_CHANNELS);
     int64_t n = limit > 0 ? HOD_MIN(limit, d->spec.count) : d->spec.count;
     double sum[HOD_MAX_CHANNELS] = {0}, square[HOD_MAX_CHANNELS] = {0};
     void *input = hod__alloc((size_t)d->input_bytes, 1);

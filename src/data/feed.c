@@ -9,8 +9,11 @@
 int hod__feed_prepare(hod_feed *f, const hod_loader_spec *spec)
 {
     hod_dataset *d = spec->dataset;
-    *f = (hod_feed){.seed = spec->seed, .shuffle = spec->shuffle, .count = d->spec.count,
-                    .order_epoch = {-1, -1}, .target_bytes = d->target_bytes};
+    *f = (hod_feed){.seed = spec->seed,
+                    .shuffle = spec->shuffle,
+                    .count = d->spec.count,
+                    .order_epoch = {-1, -1},
+                    .target_bytes = d->target_bytes};
     f->input_bytes = d->input_numel * (int64_t)hod_dtype_bytes(hod_dataset_dtype(d));
     if (hod__transform_prepare(&f->transform, d, spec))
         return -1;

@@ -15,7 +15,7 @@ static const int64_t last_epoch = INT32_MAX; /* the draws' counter has 32 bits f
 struct hod_loader {
     hod_pool *pool; /* NULL: no workers, `own` and `raw` serve */
     hod_feed own;
-    hod_feed *feed; /* of the pool, or &own */
+    hod_feed *feed;                     /* of the pool, or &own */
     char *raw, *one_input, *one_target; /* without workers: one sample */
     hod_tensor *input, *target, *index; /* refs 1 unless the caller retained them */
     hod_position at;

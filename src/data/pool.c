@@ -22,9 +22,9 @@ typedef struct worker {
     hod_pool *pool;
     pthread_t thread;
     int number;
-    int64_t at;   /* the sample it works on, -1: none */
+    int64_t at; /* the sample it works on, -1: none */
     int64_t position;
-    bool gone;    /* left its loop */
+    bool gone; /* left its loop */
     void *raw;
     hod_scope scope; /* here and not in a frame, for worker_end to close it */
 } worker;
@@ -42,7 +42,7 @@ struct hod_pool {
     uint8_t *state;
     char *inputs, *targets;
     int64_t *indices;
-    int n_workers, busy;
+    int n_workers, alive, busy;
     worker *workers;
 };
 
@@ -127,6 +127,7 @@ static void worker_end(void *arg)
         w->at = -1;
     }
     w->gone = true;
+    p->alive--;
     pthread_cond_broadcast(&p->progress);
     pool_leave(p);
 }
@@ -194,6 +195,8 @@ int hod__pool_take(hod_pool *p, int64_t *n, const void **input, const void **tar
     while (p->state[slot] != SLOT_READY && rc == 0) {
         if (p->failed_at == p->tail)
             rc = (hod__fail(p->failure.kind, "%s", p->failure.text), -1);
+        else if (p->alive == 0)
+            rc = HOD_FAIL_RC(STATE, "loader: every worker has ended");
         else if (pthread_cond_timedwait(&p->progress, &p->lock, &until) == ETIMEDOUT &&
                  p->state[slot] != SLOT_READY)
             rc = late(p);
@@ -255,8 +258,7 @@ void hod__pool_stop(hod_pool *p)
     pthread_cond_broadcast(&p->room);
     for (int i = 0; i < p->n_workers; i++) {
         worker *w = &p->workers[i];
-        while (!w->gone &&
-               pthread_cond_timedwait(&p->progress, &p->lock, &until) != ETIMEDOUT)
+        while (!w->gone && pthread_cond_timedwait(&p->progress, &p->lock, &until) != ETIMEDOUT)
             continue;
         bool gone = w->gone;
         pthread_t thread = w->thread;
@@ -309,6 +311,7 @@ static int pool_launch(hod_pool *p)
             p->n_workers = i;
         } else {
             p->refs++;
+            p->alive++;
         }
     }
     pthread_mutex_unlock(&p->lock);

@@ -13,9 +13,14 @@
 int hod__transform_prepare(hod_transform *t, const hod_dataset *d, const hod_loader_spec *spec)
 {
     hod_shape s = d->spec.shape;
-    *t = (hod_transform){.dtype = d->spec.dtype, .numel = d->input_numel, .planes = 1,
-                         .rows = 1, .columns = d->input_numel, .planes_a_channel = 1,
-                         .crop = spec->crop, .flip = spec->flip};
+    *t = (hod_transform){.dtype = d->spec.dtype,
+                         .numel = d->input_numel,
+                         .planes = 1,
+                         .rows = 1,
+                         .columns = d->input_numel,
+                         .planes_a_channel = 1,
+                         .crop = spec->crop,
+                         .flip = spec->flip};
     if (s.n >= 2) {
         t->columns = s.d[s.n - 1];
         t->rows = s.d[s.n - 2];
@@ -27,8 +32,10 @@ int hod__transform_prepare(hod_transform *t, const hod_dataset *d, const hod_loa
     if (spec->crop < 0)
         return HOD_FAIL_RC(ARGUMENT, "loader: crop %d", spec->crop);
     if ((spec->crop || spec->flip) && s.n < 2)
-        return HOD_FAIL_RC(ARGUMENT, "loader: crop and flip need images, %s has inputs of %d "
-                           "dimensions", d->name, s.n);
+        return HOD_FAIL_RC(ARGUMENT,
+                           "loader: crop and flip need images, %s has inputs of %d "
+                           "dimensions",
+                           d->name, s.n);
     if ((spec->crop || spec->flip || t->shifts) && d->spec.dtype == HOD_I64)
         return HOD_FAIL_RC(ARGUMENT, "loader: %s has i64 inputs, which are served as they are",
                            d->name);

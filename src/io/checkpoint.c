@@ -127,8 +127,8 @@ static int prune(const char *dir, int64_t update, int keep)
     return rc;
 }
 
-int hod_checkpoint_save(const char *dir, int64_t update, const hod_named_tensor *tensors,
-                        int64_t n, const hod_named_text *notes, int64_t n_notes, int keep)
+int hod_checkpoint_save(const char *dir, int64_t update, const hod_named_tensor *tensors, int64_t n,
+                        const hod_named_text *notes, int64_t n_notes, int keep)
 {
     if (update < 0 || keep < 0)
         return HOD_FAIL_RC(ARGUMENT, "checkpoint: update %lld, %d to keep", (long long)update,

@@ -78,8 +78,8 @@ static int collect(const reader *r, yaml_document_t *doc, const char *path, yaml
         yaml_node_t *item = yaml_document_get_node(doc, *i);
         const char *text = scalar(item);
         if (!text)
-            return fail_at(r, place_of(r, item ? item : node), "%s: a list of plain values expected",
-                           path);
+            return fail_at(r, place_of(r, item ? item : node),
+                           "%s: a list of plain values expected", path);
         if (v->n <= HOD_CONFIG_LIST)
             v->text[v->n++] = text;
     }
@@ -389,13 +389,20 @@ int hod_config_print(const hod_config *c, FILE *out)
 static void show_kind(const hod_config_key *k, hod_text *out)
 {
     static const char *const words[] = {
-        [HOD_VALUE_NAME] = "name",     [HOD_VALUE_PATH] = "path",
-        [HOD_VALUE_INT] = "integer",   [HOD_VALUE_AUTO] = "auto or an integer",
-        [HOD_VALUE_SEED] = "integer",  [HOD_VALUE_NUMBER] = "number",
-        [HOD_VALUE_SHARE] = "number",  [HOD_VALUE_FLAG] = "true|false",
-        [HOD_VALUE_BYTES] = "size",    [HOD_VALUE_PERIOD] = "period",
-        [HOD_VALUE_INTS] = "integers", [HOD_VALUE_NUMBERS] = "numbers",
-        [HOD_VALUE_CHOICE] = "",       [HOD_VALUE_SET] = "",
+        [HOD_VALUE_NAME] = "name",
+        [HOD_VALUE_PATH] = "path",
+        [HOD_VALUE_INT] = "integer",
+        [HOD_VALUE_AUTO] = "auto or an integer",
+        [HOD_VALUE_SEED] = "integer",
+        [HOD_VALUE_NUMBER] = "number",
+        [HOD_VALUE_SHARE] = "number",
+        [HOD_VALUE_FLAG] = "true|false",
+        [HOD_VALUE_BYTES] = "size",
+        [HOD_VALUE_PERIOD] = "period",
+        [HOD_VALUE_INTS] = "integers",
+        [HOD_VALUE_NUMBERS] = "numbers",
+        [HOD_VALUE_CHOICE] = "",
+        [HOD_VALUE_SET] = "",
         [HOD_VALUE_FRACTION] = "auto|none|full or a share",
     };
     if (k->choices && *k->choices && k->kind != HOD_VALUE_FRACTION)

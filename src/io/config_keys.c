@@ -8,10 +8,12 @@
 #include <stdio.h>
 
 #define KEY(path_, kind_, fallback_, meaning_, ...)                                                \
-    {.path = #path_, .kind = HOD_VALUE_##kind_, .offset = offsetof(hod_config, path_),             \
-     .fallback = fallback_, .meaning = meaning_, __VA_ARGS__}
+    {                                                                                              \
+        .path = #path_, .kind = HOD_VALUE_##kind_, .offset = offsetof(hod_config, path_),          \
+        .fallback = fallback_, .meaning = meaning_, __VA_ARGS__                                    \
+    }
 #define RANGE(low_, high_) .low = (low_), .high = (high_)
-#define WORDS(words_) .choices = (words_), RANGE(0, 0)
+#define WORDS(words_)      .choices = (words_), RANGE(0, 0)
 
 _Static_assert(HOD_NORM_BATCH == 1 && HOD_BATCHNORM_FROZEN == 3 && HOD_PRECISION_AUTO == 3 &&
                    HOD_RECOMPUTE_FRACTION == 3 && HOD_WINDOW_DROP == 1 &&
@@ -56,8 +58,10 @@ const hod_config_key hod__config_keys[] = {
         RANGE(0, 0)),
     KEY(micro_batch, AUTO, "auto", "samples per forward and backward; auto: the most that fits",
         RANGE(1, most)),
-    KEY(recompute, FRACTION, "auto", "activations computed twice instead of kept; or a share to keep",
-        .choices = "auto|none|full|fraction", .offset_more = offsetof(hod_config, recompute_fraction)),
+    KEY(recompute, FRACTION, "auto",
+        "activations computed twice instead of kept; or a share to keep",
+        .choices = "auto|none|full|fraction",
+        .offset_more = offsetof(hod_config, recompute_fraction)),
     KEY(precision, CHOICE, "fp32", "of activations and gradients", WORDS("fp32|bf16|fp16|auto")),
     KEY(last_window, CHOICE, "flush", "a short last window of an epoch: update with it, or drop it",
         WORDS("flush|drop")),
@@ -81,8 +85,8 @@ const hod_config_key hod__config_keys[] = {
 
     KEY(schedule.name, CHOICE, "constant", "the learning rate over the updates",
         WORDS("constant|step|cosine|onecycle")),
-    KEY(schedule.warmup, SHARE, "0", "share of all updates in which the rate rises; onecycle: 0 is 0.3",
-        RANGE(0, 1)),
+    KEY(schedule.warmup, SHARE, "0",
+        "share of all updates in which the rate rises; onecycle: 0 is 0.3", RANGE(0, 1)),
     KEY(schedule.min_lr, NUMBER, "0", "cosine: the last rate, as a share of the base rate",
         RANGE(0, 1)),
     KEY(schedule.every, PERIOD, "never", "step: how often the rate falls", RANGE(0, 0)),
@@ -211,8 +215,8 @@ const char *hod__config_nearest(const char *path, char *buf, size_t cap)
         size_t m = as_deep_as(key, path);
         int d = distance(path, n, key, m);
         /* In the right group only the last component can be wrong. */
-        int allowed = in_group && strncmp(path, key, in_group) == 0 ? tolerance(n - in_group)
-                                                                    : tolerance(n);
+        int allowed =
+            in_group && strncmp(path, key, in_group) == 0 ? tolerance(n - in_group) : tolerance(n);
         if (d <= allowed && d < best) {
             best = d;
             snprintf(buf, cap, "%.*s", (int)m, key);

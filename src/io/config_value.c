@@ -82,9 +82,8 @@ static int set_seed(const char *s, uint64_t *out, char *why)
 static const struct {
     const char *name;
     double bytes;
-} units[] = {{"B", 1},         {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30},
-             {"TiB", 0x1p40},  {"kB", 1e3},     {"KB", 1e3},     {"MB", 1e6},
-             {"GB", 1e9},      {"TB", 1e12}};
+} units[] = {{"B", 1},    {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40},
+             {"kB", 1e3}, {"KB", 1e3},     {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12}};
 
 /* A number and a unit, -1: neither. */
 static int64_t bytes_of(const char *s)

@@ -27,8 +27,8 @@ int hod__file_begin(hod_new_file *f, const char *path)
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
         return HOD_FAIL_RC(IO, "%s: exists and is not a regular file", path);
     f->path = hod__strdup(path);
-    f->aside = hod__format("%s%s%d-%d", path, aside_mark, (int)getpid(),
-                           atomic_fetch_add(&number, 1));
+    f->aside =
+        hod__format("%s%s%d-%d", path, aside_mark, (int)getpid(), atomic_fetch_add(&number, 1));
     if (!f->path || !f->aside) {
         free(f->path);
         free(f->aside);

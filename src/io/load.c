@@ -207,8 +207,8 @@ static int compare(matching *m, hod_load_report *r)
             continue;
         }
         const hod_meta *e = &m->file->entries[m->source[i]].meta;
-        bool dtype = e->dtype == (hod_dtype)t->dtype ||
-                     (is_floating(e->dtype) && is_floating(t->dtype));
+        bool dtype =
+            e->dtype == (hod_dtype)t->dtype || (is_floating(e->dtype) && is_floating(t->dtype));
         if (dtype && same_shape(e, t)) {
             r->loaded++;
             continue;
@@ -216,8 +216,7 @@ static int compare(matching *m, hod_load_report *r)
         char shape[96];
         r->mismatched++;
         hod__text(&text, "mismatched %s: file %s %s, wanted %s %s\n", m->want[i].name,
-                  hod_dtype_name(e->dtype),
-                  hod__shape_text(e->ndim, e->shape, shape, sizeof shape),
+                  hod_dtype_name(e->dtype), hod__shape_text(e->ndim, e->shape, shape, sizeof shape),
                   hod_dtype_name(t->dtype), HOD_SHAPE_TEXT(t));
         m->source[i] = -1;
     }
@@ -260,16 +259,25 @@ static int refuse(const hod_tensor_file *f, const hod_load_report *r)
 
 static double load_float(hod_dtype d, const void *p)
 {
-    union { uint16_t h; float f; double d; } v;
+    union {
+        uint16_t h;
+        float f;
+        double d;
+    } v;
     memcpy(&v, p, hod_dtype_bytes(d));
-    return d == HOD_F64 ? v.d : d == HOD_F32 ? (double)v.f
-                            : d == HOD_F16   ? (double)hod__f16_to_f32(v.h)
-                                             : (double)hod__bf16_to_f32(v.h);
+    return d == HOD_F64   ? v.d
+           : d == HOD_F32 ? (double)v.f
+           : d == HOD_F16 ? (double)hod__f16_to_f32(v.h)
+                          : (double)hod__bf16_to_f32(v.h);
 }
 
 static void store_float(hod_dtype d, void *p, double x)
 {
-    union { uint16_t h; float f; double d; } v;
+    union {
+        uint16_t h;
+        float f;
+        double d;
+    } v;
     if (d == HOD_F64)
         v.d = x;
     else if (d == HOD_F32)
@@ -289,7 +297,7 @@ static int copy_converted(hod_tensor_file *f, const hod_tensor_entry *e, hod_dty
     for (int64_t i = 0; i < total; i += ELEMENTS) {
         int64_t n = HOD_MIN(ELEMENTS, total - i);
         if (hod__tensor_file_copy(f, e->begin + i * (int64_t)from_size, buffer,
-                                   n * (int64_t)from_size))
+                                  n * (int64_t)from_size))
             return -1;
         for (int64_t k = 0; k < n; k++)
             store_float(to, out + (size_t)(i + k) * to_size,

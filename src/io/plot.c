@@ -458,7 +458,10 @@ int hod_plot_make(const char *path, const hod_series *series, int n, hod_plot_sp
     for (int k = 0; k < n; k++)
         if (series[k].n < 0 || (series[k].n && !series[k].y))
             return HOD_FAIL_RC(ARGUMENT, "plot %s: series %d has no values", path, k);
-    chart p = {.series = series, .n = n, .spec = &spec, .width = spec.width ? spec.width : 900,
+    chart p = {.series = series,
+               .n = n,
+               .spec = &spec,
+               .width = spec.width ? spec.width : 900,
                .height = spec.height ? spec.height : 520};
     hod_new_file f;
     if (hod__file_begin(&f, path))

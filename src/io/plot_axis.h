@@ -14,7 +14,7 @@ typedef struct hod_tick {
 
 typedef struct hod_axis {
     bool log;
-    bool whole; /* linear ticks at whole numbers only */
+    bool whole;       /* linear ticks at whole numbers only */
     double low, high; /* low < high, and low > 0 when log */
     double from, to;  /* their places, in points */
     int n;

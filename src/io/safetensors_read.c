@@ -73,8 +73,7 @@ static int read_entry(hod_tensor_file *f, const char *name, const json_t *about,
         fits = hod__mul_size(bytes, e->meta.shape[i], &bytes);
     if (e->begin < 0 || e->end < e->begin || e->end > f->data_bytes || !fits ||
         e->end - e->begin != bytes)
-        return HOD_FAIL_RC(FORMAT,
-                           "%s: %s: bytes %lld to %lld of %lld do not hold %s of its shape",
+        return HOD_FAIL_RC(FORMAT, "%s: %s: bytes %lld to %lld of %lld do not hold %s of its shape",
                            f->path, name, (long long)e->begin, (long long)e->end,
                            (long long)f->data_bytes, dtype);
     e->tied_to = -1;
@@ -88,7 +87,8 @@ static int read_notes(hod_tensor_file *f, json_t *notes)
     json_t *value;
     if (!json_is_object(notes))
         return HOD_FAIL_RC(FORMAT, "%s: __metadata__ is not an object", f->path);
-    json_object_foreach (notes, key, value) {
+    json_object_foreach(notes, key, value)
+    {
         if (!json_is_string(value))
             return HOD_FAIL_RC(FORMAT, "%s: __metadata__: \"%s\" is not a text", f->path, key);
         hod_named_text *t = hod__push(&f->notes, &f->n_notes, &f->cap_notes, sizeof *t);
@@ -160,8 +160,8 @@ static int add_tied(hod_tensor_file *f)
     qsort(f->entries, (size_t)f->n, sizeof *f->entries, by_name);
     for (int64_t i = 0; i < f->n; i++)
         if (f->entries[i].tied_to >= 0)
-            f->entries[i].tied_to = hod_tensor_file_find(
-                f, hod_tensor_file_note(f, f->entries[i].name));
+            f->entries[i].tied_to =
+                hod_tensor_file_find(f, hod_tensor_file_note(f, f->entries[i].name));
     return 0;
 }
 
@@ -175,7 +175,8 @@ static int read_header(hod_tensor_file *f, const char *text, size_t n)
     const char *key;
     json_t *value;
     int rc = 0;
-    json_object_foreach (header, key, value) {
+    json_object_foreach(header, key, value)
+    {
         if (strcmp(key, "__metadata__") == 0) {
             rc = read_notes(f, value);
         } else {
@@ -205,17 +206,20 @@ static char *read_text(hod_tensor_file *f, int64_t size, uint64_t *length)
     if (got < 0)
         return HOD_FAIL(IO, "%s: %s", f->path, strerror(errno));
     if (got >= 4 && memcmp(head, "PK\3\4", 4) == 0)
-        return HOD_FAIL(FORMAT, "%s: a zip archive, not a safetensors file; PyTorch checkpoints "
-                                "have to be converted", f->path);
+        return HOD_FAIL(FORMAT,
+                        "%s: a zip archive, not a safetensors file; PyTorch checkpoints "
+                        "have to be converted",
+                        f->path);
     if (got < (ssize_t)sizeof head)
         return HOD_FAIL(FORMAT, "%s: not a safetensors file: it holds %lld bytes", f->path,
                         (long long)size);
     memcpy(length, head, sizeof *length);
     if (*length < 2 || *length > (uint64_t)size - 8 || *length > HOD_SAFETENSORS_HEADER_MAX ||
         head[8] != '{')
-        return HOD_FAIL(FORMAT, "%s: not a safetensors file: header length %llu, first byte %02x, "
-                                "file of %lld bytes", f->path, (unsigned long long)*length,
-                        head[8], (long long)size);
+        return HOD_FAIL(FORMAT,
+                        "%s: not a safetensors file: header length %llu, first byte %02x, "
+                        "file of %lld bytes",
+                        f->path, (unsigned long long)*length, head[8], (long long)size);
     char *text = hod__alloc(*length, 1);
     f->data_at = 0;
     if (text && hod__tensor_file_copy(f, 8, text, (int64_t)*length)) {

@@ -156,8 +156,7 @@ static int write_header(hod_new_file *f, const char *path, const json_t *header)
                                (unsigned long long)padded, HOD_SAFETENSORS_HEADER_MAX)
                  : 0;
     if (rc == 0)
-        rc = hod__file_write(f, &padded, sizeof padded) ||
-                     hod__file_write(f, text, (int64_t)n) ||
+        rc = hod__file_write(f, &padded, sizeof padded) || hod__file_write(f, text, (int64_t)n) ||
                      hod__file_write(f, spaces, (int64_t)(padded - n))
                  ? -1
                  : 0;

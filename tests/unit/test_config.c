@@ -24,8 +24,8 @@ static void refused(const char *more, const char *message)
 static void override_refused(const char *override, const char *message)
 {
     hod_config c;
-    ERROR_IS(message, hod_config_parse(&c, "x.yaml", LEAST, strlen(LEAST),
-                                       (const char *[]){override}, 1));
+    ERROR_IS(message,
+             hod_config_parse(&c, "x.yaml", LEAST, strlen(LEAST), (const char *[]){override}, 1));
 }
 
 TEST(config_defaults_are_valid)
@@ -99,8 +99,7 @@ TEST(config_suggests_the_nearest_key)
 
 TEST(config_names_wrong_types_and_ranges)
 {
-    refused("effective_batch: many\n",
-            "x.yaml:3:18: effective_batch: \"many\" is not an integer");
+    refused("effective_batch: many\n", "x.yaml:3:18: effective_batch: \"many\" is not an integer");
     refused("effective_batch: 0\n",
             "x.yaml:3:18: effective_batch: 0 is outside 1..9007199254740992");
     refused("effective_batch: 2.5\n", "x.yaml:3:18: effective_batch: \"2.5\" is not an integer");
@@ -154,8 +153,7 @@ TEST(config_refuses_impossible_combinations)
             "x.yaml:3:35: optimizer.nesterov: needs optimizer.name sgd and a momentum");
     refused("optimizer: {momentum: 0.9}\n",
             "x.yaml:3:23: optimizer.momentum: belongs to sgd; adam and adamw have betas");
-    refused("optimizer: {betas: [0.9]}\n",
-            "x.yaml:3:20: optimizer.betas: 1 numbers, two expected");
+    refused("optimizer: {betas: [0.9]}\n", "x.yaml:3:20: optimizer.betas: 1 numbers, two expected");
     refused("schedule: {name: step}\n", "x.yaml:3:18: schedule.name: step needs schedule.every");
     override_refused("micro_batch=300",
                      "command line: micro_batch: 300 exceeds effective_batch 256");
@@ -165,9 +163,14 @@ TEST(config_refuses_impossible_combinations)
 TEST(config_overrides_win_and_a_failure_writes_nothing)
 {
     hod_config c;
-    const char *overrides[] = {"optimizer.lr=1e-2", "memory_budget=1.5GiB", "model.layers=[8, 4]",
-                               "optimizer={name: sgd, momentum: 0.9}", "optimizer.lr=0.5",
-                               "output=a/b c", "init=", "log_every=3 epochs"};
+    const char *overrides[] = {"optimizer.lr=1e-2",
+                               "memory_budget=1.5GiB",
+                               "model.layers=[8, 4]",
+                               "optimizer={name: sgd, momentum: 0.9}",
+                               "optimizer.lr=0.5",
+                               "output=a/b c",
+                               "init=",
+                               "log_every=3 epochs"};
     static const char text[] = LEAST "optimizer: {lr: 3}\ninit: x\n";
     if (hod_config_parse(&c, "x.yaml", text, strlen(text), overrides, HOD_COUNT(overrides)))
         FAIL("%s", hod_error());
@@ -197,11 +200,19 @@ static char *printed(const hod_config *c)
 TEST(config_prints_what_it_reads)
 {
     hod_config a, b;
-    const char *overrides[] = {"recompute=0.25", "output=\"a: #\\\"b\\\"\"", "optimizer.lr=0.1",
-                               "model.layers=[1, 2, 3]", "optimizer.no_decay=[]",
-                               "memory_budget=96MiB", "eval_every=never", "seed=77",
-                               "data.augment.flip=true", "compile.dynamic=false",
-                               "micro_batch=7", "schedule.every=2 epochs", "threads=2"};
+    const char *overrides[] = {"recompute=0.25",
+                               "output=\"a: #\\\"b\\\"\"",
+                               "optimizer.lr=0.1",
+                               "model.layers=[1, 2, 3]",
+                               "optimizer.no_decay=[]",
+                               "memory_budget=96MiB",
+                               "eval_every=never",
+                               "seed=77",
+                               "data.augment.flip=true",
+                               "compile.dynamic=false",
+                               "micro_batch=7",
+                               "schedule.every=2 epochs",
+                               "threads=2"};
     if (hod_config_parse(&a, "x.yaml", LEAST, strlen(LEAST), overrides, HOD_COUNT(overrides)))
         FAIL("%s", hod_error());
     char *text = printed(&a);
@@ -269,7 +280,7 @@ TEST(config_parses_sizes)
 
 TEST(config_shipped_ones_are_valid)
 {
-    static const char *const names[] = {"demo", "fashion-mnist", "fashion-mnist-bn", "mlp",
+    static const char *const names[] = {"demo",     "fashion-mnist",  "fashion-mnist-bn", "mlp",
                                         "mlp-tiny", "resnet18-cifar", "resnet50"};
     const char *root = getenv("HOD_SOURCE_DIR");
     for (int i = 0; i < HOD_COUNT(names); i++) {

@@ -20,6 +20,13 @@ TEST(data_draws_are_unbiased_and_apart)
     for (int k = 0; k < 5; k++) /* 10000 expected, deviation 89; five of them */
         NEAR(count[k], 10000, 450);
     EQ_INT(hod_draw_below(&a, 1), 0);
+    /* 2^64 numbers cannot be shared evenly by 3 * 2^61 values: without refusing some, two thirds
+     * of the values, by their rest modulo 3, would come half as often again. */
+    int rest[3] = {0};
+    for (int i = 0; i < 30000; i++)
+        rest[hod_draw_below(&a, (int64_t)3 << 61) % 3]++;
+    for (int k = 0; k < 3; k++) /* 10000 expected, deviation 82; five of them */
+        NEAR(rest[k], 10000, 410);
     double u = hod_draw_unit(&a);
     CHECK(u >= 0 && u < 1);
 }
@@ -75,7 +82,8 @@ TEST(data_synthetic_is_the_same_made_once_or_each_time)
     uint8_t *a = malloc(300000), *b = malloc(300000);
     int64_t x, y;
     hod_draws draws = hod_draws_of(0, 0, 0);
-    CHECK(!hod__dataset_item(kept, 77, &draws, a, &x) && !hod__dataset_item(made, 77, &draws, b, &y));
+    CHECK(!hod__dataset_item(kept, 77, &draws, a, &x) &&
+          !hod__dataset_item(made, 77, &draws, b, &y));
     EQ_INT(x, y);
     CHECK(memcmp(a, b, 300000) == 0);
     free(a);
@@ -117,7 +125,8 @@ static void twin(const float *img, int dy, int dx, bool mirror, const hod_loader
         for (int y = 0; y < H; y++)
             for (int x = 0; x < W; x++) {
                 float v = padded[c][y + dy][(mirror ? W - 1 - x : x) + dx];
-                out[(c * H + y) * W + x] = spec->std[c] != 0 ? (v - spec->mean[c]) / spec->std[c] : v;
+                out[(c * H + y) * W + x] =
+                    spec->std[c] != 0 ? (v - spec->mean[c]) / spec->std[c] : v;
             }
 }
 
@@ -137,8 +146,12 @@ static int which_window(const float *img, const hod_loader_spec *spec, const flo
 
 static void check_windows(hod_dataset *d, const float *images, int64_t n)
 {
-    hod_loader_spec spec = {.dataset = d, .seed = 4, .crop = P, .flip = true,
-                            .mean = {0.3f, 0.5f}, .std = {0.25f, 2.0f}};
+    hod_loader_spec spec = {.dataset = d,
+                            .seed = 4,
+                            .crop = P,
+                            .flip = true,
+                            .mean = {0.3f, 0.5f},
+                            .std = {0.25f, 2.0f}};
     bool seen[(2 * P + 1) * (2 * P + 1) * 2] = {0};
     hod_loader *l = hod_loader_make(spec);
     CHECK(l);

@@ -14,8 +14,8 @@ static void write_gzip(const char *name, const void *data, size_t n)
     CHECK(f && gzwrite(f, data, (unsigned)n) == (int)n && gzclose(f) == Z_OK);
 }
 
-static const uint8_t two_images[16 + 12] = {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 3,
-                                            1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 255};
+static const uint8_t two_images[16 + 12] = {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 2,  0,  0,
+                                            0, 3, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 255};
 static const uint8_t two_labels[8 + 2] = {0, 0, 8, 1, 0, 0, 0, 2, 9, 0};
 
 TEST(data_idx_reads_plain_and_gzip)

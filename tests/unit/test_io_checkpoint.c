@@ -103,6 +103,22 @@ TEST(io_checkpoint_leaves_the_old_one_when_the_disk_is_full)
     NEAR(load_state(dir), 1, 0);
 }
 
+TEST(io_save_notices_what_only_the_last_flush_tells)
+{
+    HOD_SCOPE(s);
+    hod_named_tensor a = {"a", hod_zeros(HOD_F32, HOD_SHAPE(10))};
+    CHECK(!hod_save_tensors(scratch("small"), &a, 1, NULL, 0));
+    struct rlimit limit = {50, 50}; /* the file is smaller than the stream's buffer */
+    signal(SIGXFSZ, SIG_IGN);
+    CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    char want[200];
+    snprintf(want, sizeof want, "%s: File too large", scratch("small"));
+    ERROR_IS(want, hod_save_tensors(scratch("small"), &a, 1, NULL, 0));
+    hod_tensor_list *list = hod_load_tensors(scratch("small"));
+    CHECK(list);
+    hod_tensor_list_free(list);
+}
+
 TEST(io_checkpoint_survives_kills)
 {
     const char *dir = scratch("run");

@@ -72,6 +72,14 @@ TEST(io_load_takes_whole_components_only)
     snprintf(want, sizeof want, "%s: missing fc; unexpected mymodule.fc", scratch("w"));
     ERROR_IS(want, hod_load_into(f, &to, 1, true, NULL));
     hod_tensor_file_close(&f);
+    /* Nor is a beginning of a name the name. */
+    from.name = "a._orig_mod.fc";
+    to.name = "a.fc.weight";
+    CHECK(!hod_save_tensors(scratch("w"), &from, 1, NULL, 0));
+    f = hod_tensor_file_open(scratch("w"));
+    snprintf(want, sizeof want, "%s: missing a.fc.weight; unexpected a._orig_mod.fc", scratch("w"));
+    ERROR_IS(want, hod_load_into(f, &to, 1, true, NULL));
+    hod_tensor_file_close(&f);
 }
 
 TEST(io_load_is_strict_about_shapes)
@@ -118,7 +126,8 @@ TEST(io_load_lists_everything)
     char want[300];
     snprintf(want, sizeof want,
              "%s: missing fc2.weight; mismatched count: file i64 (1), wanted f32 (1); "
-             "unexpected fc1.weight.bad", scratch("l"));
+             "unexpected fc1.weight.bad",
+             scratch("l"));
     hod_load_report r;
     ERROR_IS(want, hod_load_into(f, to, 3, true, &r));
     EQ_INT(r.missing, 1);
@@ -162,7 +171,7 @@ TEST(io_load_converts_floats)
             CHECK(!hod_read_doubles(to.tensor, y, 3));
             NEAR(y[0], 1.5, 0);
             NEAR(y[1], -1003, a == 3 || b == 3 ? 2 : 0); /* half a bf16 step below 1024 */
-            NEAR(y[2], 0.1, 0.1 * 0x1p-8); /* bf16 has 8 bits */
+            NEAR(y[2], 0.1, 0.1 * 0x1p-8);               /* bf16 has 8 bits */
         }
 }
 

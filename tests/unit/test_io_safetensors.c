@@ -137,8 +137,9 @@ TEST(io_safetensors_refuses_bad_lengths)
     refused(f, 5, "not a safetensors file: it holds 5 bytes");
     memset(f, 0xff, 8);
     f[8] = '{';
-    refused(f, 64, "not a safetensors file: header length 18446744073709551615, first byte 7b, "
-                   "file of 64 bytes");
+    refused(f, 64,
+            "not a safetensors file: header length 18446744073709551615, first byte 7b, "
+            "file of 64 bytes");
     memcpy(f, (uint64_t[]){64}, 8); /* the whole file */
     refused(f, 64, "not a safetensors file: header length 64, first byte 7b, file of 64 bytes");
     memcpy(f, (uint64_t[]){0}, 8);
@@ -147,8 +148,9 @@ TEST(io_safetensors_refuses_bad_lengths)
     f[8] = '[';
     refused(f, 64, "not a safetensors file: header length 2, first byte 5b, file of 64 bytes");
     memcpy(f, "PK\3\4rest of a zip", 18);
-    refused(f, 64, "a zip archive, not a safetensors file; PyTorch checkpoints have to be "
-                   "converted");
+    refused(f, 64,
+            "a zip archive, not a safetensors file; PyTorch checkpoints have to be "
+            "converted");
     /* A length that the file really has, but beyond the cap. */
     memcpy(f, (uint64_t[]){200000000}, 8);
     f[8] = '{';
@@ -183,28 +185,30 @@ TEST(io_safetensors_refuses_headers_that_lie)
     header_refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[-8,0]}}", 8,
                    "a: bytes -8 to 0 of 8 do not hold F32 of its shape");
     header_refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904,4],"
-                   "\"data_offsets\":[0,0]}}", 0,
-                   "a: bytes 0 to 0 of 0 do not hold F32 of its shape");
+                   "\"data_offsets\":[0,0]}}",
+                   0, "a: bytes 0 to 0 of 0 do not hold F32 of its shape");
     header_refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,0]}}", 0,
                    "a: size 0 of the shape is no size");
     header_refused("{\"a\":{\"dtype\":\"F8\",\"shape\":[],\"data_offsets\":[0,1]}}", 1,
                    "a: dtype F8 is not supported");
     header_refused("{\"a\":{\"dtype\":\"U8\",\"shape\":[1,1,1,1,1,1,1,1,1],"
-                   "\"data_offsets\":[0,1]}}", 1, "a: a shape of 9 sizes, at most 8");
+                   "\"data_offsets\":[0,1]}}",
+                   1, "a: a shape of 9 sizes, at most 8");
     header_refused("{\"a\":7}", 0, "a: dtype, shape and two data_offsets expected");
     header_refused("{\"__metadata__\":{\"a\":7}}", 0, "__metadata__: \"a\" is not a text");
     header_refused("{\"__metadata__\":[]}", 0, "__metadata__ is not an object");
     header_refused("{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
-                   "\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[2,3]}}", 3,
-                   "b begins at byte 2, the one before ends at 1");
+                   "\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[2,3]}}",
+                   3, "b begins at byte 2, the one before ends at 1");
     header_refused("{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},"
-                   "\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}", 2,
-                   "b begins at byte 1, the one before ends at 2");
+                   "\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}",
+                   2, "b begins at byte 1, the one before ends at 2");
     header_refused("{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 3,
                    "the tensors take 1 bytes, the file holds 3");
     header_refused("{\"a\":1,\"a\":2}", 0,
                    "the header is not JSON: duplicate object key near '\"a\"' at byte 18");
-    header_refused("{", 1, "not a safetensors file: header length 1, first byte 7b, file of 10 bytes");
+    header_refused("{", 1,
+                   "not a safetensors file: header length 1, first byte 7b, file of 10 bytes");
 }
 
 TEST(io_safetensors_refuses_bad_names)

@@ -130,6 +130,7 @@ TEST(plot_says_what_is_wrong)
     ERROR_IS("plot a.gif: the name ends in .png or .svg", hod_plot("a.gif", &s, 1, "t"));
     ERROR_IS("plot a.png: 20000 x 0 points, at most 10000 each",
              hod_plot("a.png", &s, 1, "t", .width = 20000));
-    ERROR_IS("plot a.png: series 0 has no values", hod_plot("a.png", &(hod_series){.n = 1}, 1, "t"));
+    ERROR_IS("plot a.png: series 0 has no values",
+             hod_plot("a.png", &(hod_series){.n = 1}, 1, "t"));
     ERROR_IS("/proc/a.png: No such file or directory", hod_plot("/proc/a.png", &s, 1, "t"));
 }
