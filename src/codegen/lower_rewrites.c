@@ -178,7 +178,8 @@ enum {
 
 typedef struct sharing {
     const hod_lowering *l;
-    bool *kept; /* producer has memory whatever we do */
+    bool *kept;   /* producer has memory whatever we do */
+    bool *needed; /* kept, and read by the backward pass in any case */
 } sharing;
 
 static bool forward(const hod_graph *g, hod_ref r)
@@ -240,6 +241,45 @@ static bool worth_again(const sharing *s, hod_ref r)
     return nodes <= AGAIN_NODES && leaves <= AGAIN_LEAVES;
 }
 
+/* What backward nodes read, or would read to compute forward values again. */
+static void find_needed(sharing *s)
+{
+    const hod_graph *g = s->l->g;
+    for (hod_ref u = 0; u < g->n; u++)
+        for (int i = 0; !forward(g, u) && i < hod__node(g, u)->n_in; i++) {
+            hod_ref p = s->l->site[hod__node_in(g, u)[i]].producer, leaf[AGAIN_LEAVES + 1];
+            int nodes = 0, leaves = 0;
+            if (forward(g, p))
+                measure(s, p, hod__node_numel(g, p), &nodes, leaf, &leaves);
+            while (leaves-- > 0)
+                s->needed[leaf[leaves]] = true;
+        }
+}
+
+/* A forward result that library calls of both passes read, an activation between two convolutions,
+ * is let go too when all it comes from stays for other reasons: y = relu(norm(x)) while the norm's
+ * gradient keeps x. That is half of a ResNet's activations for one more sweep over each. */
+static void let_go(sharing *s)
+{
+    const hod_graph *g = s->l->g;
+    for (hod_ref r = 0; r < g->n; r++) {
+        if (!forward(g, r) || !s->l->site[r].fused || !is_pointwise(g, r) || !s->kept[r] ||
+            is_small(g, r) || !s->needed[r])
+            continue;
+        bool returned = false;
+        for (int64_t k = 0; k < g->n_outputs; k++)
+            returned |= s->l->site[g->outputs[k]].producer == r;
+        int nodes = 0, leaves = 0;
+        hod_ref leaf[AGAIN_LEAVES + 1];
+        s->kept[r] = false;
+        measure(s, r, hod__node_numel(g, r), &nodes, leaf, &leaves);
+        bool stays = returned || nodes > AGAIN_NODES || leaves > AGAIN_LEAVES;
+        while (leaves-- > 0)
+            stays |= !s->needed[leaf[leaves]];
+        s->kept[r] = stays;
+    }
+}
+
 /* The new node that gives r's value to a backward reader at `user`. */
 static hod_ref clone(rewriter *w, const sharing *s, hod_ref r, hod_ref user)
 {
@@ -282,12 +322,17 @@ hod_graph *hod__lower_again(const hod_graph *g)
     hod_lowering l;
     if (hod__lower(&l, g))
         return NULL;
-    sharing s = {.l = &l, .kept = hod__alloc((size_t)g->n + 1, sizeof *s.kept)};
+    sharing s = {.l = &l,
+                 .kept = hod__alloc((size_t)g->n + 1, sizeof *s.kept),
+                 .needed = hod__alloc((size_t)g->n + 1, sizeof *s.needed)};
     begin(&w, g);
-    if (!s.kept)
+    if (!s.kept || !s.needed) {
         w.failed = true;
-    else
+    } else {
         find_kept(&s);
+        find_needed(&s);
+        let_go(&s);
+    }
     for (hod_ref r = 0; r < g->n && !w.failed; r++) {
         if (hod__is_input(g, r)) {
             copy_input(&w, r);
@@ -305,6 +350,7 @@ hod_graph *hod__lower_again(const hod_graph *g)
         mark_masks(&s, &w, r);
     }
     free(s.kept);
+    free(s.needed);
     hod__lowering_free(&l);
     return finish(&w);
 }
