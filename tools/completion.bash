@@ -2,8 +2,8 @@
 
 _hod()
 {
-    local commands='train plan bench check eval predict inspect convert profile export'
-    local options='--help --json --resume --updates'
+    local commands='train plan bench eval inspect'
+    local options='--help --json --resume --updates --output --view'
     local keys='model.name= data.name= data.path= data.workers= effective_batch= memory_budget=
         micro_batch= recompute= precision= last_window= compile.enabled= compile.mode=
         compile.fullgraph= optimizer.name= optimizer.lr= optimizer.weight_decay= schedule.name=
@@ -22,7 +22,7 @@ _hod()
         compopt -o filenames
         COMPREPLY=($(compgen -f -- "$word"))
         case $command in
-        inspect | convert) return ;;
+        inspect) return ;;
         esac
         # The config comes first, overrides after it.
         if [ "$COMP_CWORD" -gt 2 ]; then

@@ -7,6 +7,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 out=runs/demo
+rm -rf "$out" # an earlier demo
 
 say() {
     printf '\n== %s\n\n' "$*"
@@ -15,13 +16,10 @@ say() {
 say "Four ways, the same losses: $out/bench"
 build/hod bench configs/demo.yaml output=$out/bench
 
-say "What fits: the plan"
-build/hod plan configs/fashion-mnist.yaml
-
-say "Training inside the budget: $out/train"
+say "The plan, then training inside the budget: $out/train"
 build/hod train configs/fashion-mnist.yaml output=$out/train
 
-say "Accuracy on the test split"
+say "The checkpoint on the test split"
 build/hod eval configs/fashion-mnist.yaml output=$out/train
 
 say "Plots and memory timeline"

@@ -4,6 +4,7 @@
  *     options.c      a command line into options: config, key=value, --flags
  *     setup.c        a config into dataset, network and trainer, touching nothing
  *     events.c       --json lines on standard output and in the output's log
+ *     log.c          the log of a run, and how a resumed one goes on in it
  *     progress.c     a bar with the time left on a terminal, plain lines elsewhere
  *     interrupt.c    SIGINT: finish the update, save, exit 130
  *     hod_<name>.c   one sub-command each
@@ -101,6 +102,21 @@ int cli_event_compile(const cli_events *e, const char *part, const hod_fn *f);
 int cli_event_update(const cli_events *e, const hod_update *u);
 int cli_event_eval(const cli_events *e, int64_t update, int64_t epoch, const char *split,
                    const hod_evaluation *v);
+
+/* ---- the log of a run ---- */
+
+/* Points, in order. */
+typedef struct cli_curve {
+    double *x, *y;
+    int64_t n, cap;
+} cli_curve;
+void cli_curve_add(cli_curve *c, double x, double y);
+void cli_curve_free(cli_curve *c);
+
+/* A new log, or, to resume, the old one up to `updates`, whose losses are added to the curves. NULL
+ * with an error. */
+FILE *cli_log_open(const char *path, bool resume, int64_t updates, cli_curve *loss,
+                   cli_curve *test);
 
 /* ---- progress ---- */
 

@@ -3,7 +3,7 @@
  * The output directory receives
  *
  *     config.yaml         the effective config
- *     log.jsonl           every event, appended to when a run is resumed
+ *     log.jsonl           every event; a resumed run goes on in it
  *     checkpoints/        what --resume and `hod eval` read
  *     model.safetensors   the network alone, at the end
  *     loss.png, loss.svg  the loss of every update, and of the test split
@@ -14,44 +14,18 @@
  */
 #include "cli.h"
 
-#include <errno.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-/* Points of a curve. */
-typedef struct curve {
-    double *x, *y;
-    int64_t n, cap;
-} curve;
 
 typedef struct job {
     cli_run run;
     cli_events events;
     cli_progress progress;
-    curve loss, test;
+    cli_curve loss, test;
     double best; /* accuracy; NaN: none yet */
     char checkpoint[HOD_CONFIG_PATH + 64]; /* the newest; "": none */
     char dir[HOD_CONFIG_PATH + 64];        /* of checkpoints */
     bool stopped;
 } job;
-
-/* A curve that cannot grow loses its tail: no reason to end a training. */
-static void curve_add(curve *c, double x, double y)
-{
-    if (c->n == c->cap) {
-        int64_t cap = c->cap ? 2 * c->cap : 1024;
-        double *xs = realloc(c->x, (size_t)cap * sizeof *xs);
-        double *ys = xs ? realloc(c->y, (size_t)cap * sizeof *ys) : NULL;
-        c->x = xs ? xs : c->x;
-        c->y = ys ? ys : c->y;
-        if (!xs || !ys)
-            return;
-        c->cap = cap;
-    }
-    c->x[c->n] = x;
-    c->y[c->n++] = y;
-}
 
 /* ---- before the first write ---- */
 
@@ -103,11 +77,10 @@ static int files_begin(const cli_options *o, job *j)
     char path[HOD_CONFIG_PATH + 64];
     if (cli_write_file(cli_output_path(c, "config.yaml", path), write_config, c) != 0)
         return -1;
-    j->events.log = fopen(cli_output_path(c, "log.jsonl", path), o->resume ? "a" : "w");
-    if (!j->events.log) {
-        hod_refuse("%s: %s", path, strerror(errno));
+    j->events.log = cli_log_open(cli_output_path(c, "log.jsonl", path), o->resume,
+                                 hod_trainer_progress(j->run.trainer).updates, &j->loss, &j->test);
+    if (!j->events.log)
         return -1;
-    }
     const hod_fn *f = hod_trainer_fn(j->run.trainer, HOD_PART_ACCUMULATE);
     return c->compile.enabled && hod_fn_report(f).arena_bytes > 0
                ? cli_write_file(cli_output_path(c, "memory.svg", path), write_timeline, f)
@@ -148,7 +121,7 @@ static int evaluate(job *j, const hod_update *u)
         return -1;
     if (!(v.metric <= j->best))
         j->best = v.metric;
-    curve_add(&j->test, (double)u->index, v.loss);
+    cli_curve_add(&j->test, (double)u->index, v.loss);
     cli_progress_say(&j->progress, "epoch %lld, update %lld: test loss %.4f, accuracy %.4f",
                      (long long)u->epoch + 1, (long long)u->index, v.loss, v.metric);
     return cli_event_eval(&j->events, u->index, u->epoch, "test", &v);
@@ -171,7 +144,7 @@ static int after(job *j, const hod_update *u)
     const hod_config *c = &j->run.config;
     hod_progress at = hod_trainer_progress(j->run.trainer);
     bool last = at.total && at.updates + at.skipped == at.total;
-    curve_add(&j->loss, (double)u->index, u->skipped ? NAN : u->loss);
+    cli_curve_add(&j->loss, (double)u->index, u->skipped ? NAN : u->loss);
     cli_progress_update(&j->progress, u, &at);
     if (cli_event_update(&j->events, u) != 0)
         return -1;
@@ -251,7 +224,8 @@ static int run(const cli_options *o)
     if (j.events.log)
         fclose(j.events.log);
     cli_run_close(&j.run);
-    free(j.loss.x), free(j.loss.y), free(j.test.x), free(j.test.y);
+    cli_curve_free(&j.loss);
+    cli_curve_free(&j.test);
     return status;
 }
 

@@ -47,6 +47,10 @@ int cli_config_load(hod_config *c, const cli_options *o)
                       "none or auto");
     if (c->model.norm == HOD_NORM_BATCH && c->model.batchnorm == HOD_BATCHNORM_EXACT)
         return refuse("model.batchnorm", "exact", "pooled, micro or frozen");
+    if (c->reproducible)
+        return refuse("reproducible", "true", "false");
+    if (c->compile.dynamic == HOD_DYNAMIC_OFF)
+        return refuse("compile.dynamic", "false", "auto or true");
     return c->threads > 0 ? hod_set_threads((int)c->threads) : 0;
 }
 

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SIGINT in the middle of training: status 130, a checkpoint, and --resume goes on to exactly the
 # losses that a run without interruption has. Twice, so that a resumed run can be interrupted, too.
+# The log holds every update once.
 . "$(dirname "$0")/lib.sh"
 
 # The budget, the cut and the worker thread are there to be resumed as well.
@@ -41,6 +42,8 @@ interrupt 3 train "$@" output=cut
 "$JSON_LINES" end interrupted < cut/log.jsonl | grep -qx true || fail "the log's end does not say so"
 done=$(losses cut | wc -l)
 [ "$done" -lt "$total" ] || fail "the run was over before it was interrupted"
+# As a run leaves it that is killed after its last checkpoint.
+printf '%s\n%s' '{"event":"update","update":9999,"loss":1.0}' '{"event":"upd' >> cut/log.jsonl
 interrupt $((done + 5)) train "$@" output=cut --resume
 gives 0 train "$@" output=cut --resume
 losses cut > cut.txt
