@@ -125,6 +125,7 @@ typedef struct cli_progress {
     bool bar;         /* out is a terminal */
     int64_t every;    /* lines: every so many updates */
     double start;     /* seconds */
+    double last;      /* when the bar was drawn */
     int64_t first;    /* updates done at the start */
     bool drawn;       /* a bar stands on the current line */
 } cli_progress;

@@ -29,7 +29,7 @@ static int inspect_tensors(const char *path)
         hod_tensor_info info = hod_tensor_file_info(f, i);
         printf("%-48s %-5s ", info.name, hod_dtype_name(info.dtype));
         print_shape(&info.shape);
-        printf(info.tied_to ? "  = %s\n" : "%s\n", info.tied_to ? info.tied_to : "");
+        printf("%s%s\n", info.tied_to ? "  = " : "", info.tied_to ? info.tied_to : "");
     }
     printf("%lld tensors, %.2f MiB\n", (long long)n, (double)hod_tensor_file_bytes(f) / 1048576.0);
     hod_tensor_file_close(&f);

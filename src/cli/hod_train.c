@@ -184,7 +184,8 @@ static int finish(job *j)
                      HOD_INT("samples", at.samples), HOD_NUMBER("seconds", at.seconds),
                      HOD_NUMBER("best", j->best), HOD_TEXT("checkpoint", j->checkpoint),
                      HOD_FLAG("interrupted", j->stopped),
-                     HOD_INT("peak_bytes", hod_memory().allocated_peak));
+                     HOD_INT("peak_bytes", hod_memory().allocated_peak),
+                     HOD_INT("reserved_peak_bytes", hod_memory().reserved_peak));
 }
 
 /* Announces plan and programs, trains, finishes. */

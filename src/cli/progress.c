@@ -85,7 +85,11 @@ void cli_progress_update(cli_progress *p, const hod_update *u, const hod_progres
         return;
     int64_t done = at->updates + at->skipped;
     if (p->bar) {
-        draw(p, u, at);
+        double now = cli_seconds();
+        if (now - p->last > 0.1 || done == at->total) { /* as often as an eye can follow */
+            draw(p, u, at);
+            p->last = now;
+        }
         return;
     }
     if (p->every == 0 || (done % p->every != 0 && done != at->total && done != p->first + 1))
@@ -95,7 +99,9 @@ void cli_progress_update(cli_progress *p, const hod_update *u, const hod_progres
     fprintf(p->out, "update %5lld/%-5lld epoch %2lld  loss %.4f  lr %.2e  |g| %.3f  %5.0f samples/s",
             (long long)done, (long long)at->total, (long long)u->epoch + 1, u->loss, u->lr,
             u->grad_norm, u->samples_per_s);
-    fprintf(p->out, s < 0 ? "\n" : "  %s left\n", s < 0 ? "" : cli_duration(s, time));
+    if (s >= 0)
+        fprintf(p->out, "  %s left", cli_duration(s, time));
+    fputc('\n', p->out);
     fflush(p->out);
 }
 
