@@ -67,7 +67,7 @@ static int64_t draw_size(hod_drawing *d)
 
 void hod__draw_shape(hod_drawing *d, hod_meta *meta)
 {
-    meta->ndim = (int)hod__draw(d, hod__draw_one_in(d, 8) ? 7 : 5);
+    meta->ndim = (int)hod__draw(d, hod__draw_one_in(d, 8) ? HOD_MAX_DIMS + 1 : 5);
     int64_t room = MAX_ELEMENTS;
     for (int i = 0; i < meta->ndim; i++) {
         meta->shape[i] = HOD_MIN(draw_size(d), room);

@@ -135,13 +135,15 @@ static hod_ref draw_pool(hod_drawing *d, hod_ref x)
         hod_ref g = hod__draw_fresh(d, &y);
         return g == HOD_NO_REF ? g : make(d, HOD_OP_avg_pool2d_back, &attrs, 1, &g, 36, false);
     }
-    default: {
-        if (!v.whole) /* which element wins must not hang on rounding */
-            return HOD_NO_REF;
-        hod_ref in[] = {hod__draw_fresh(d, &y), x};
-        return in[0] == HOD_NO_REF ? in[0]
-                                   : make(d, HOD_OP_max_pool2d_back, &attrs, 2, in, 36,
-                                          d->values[in[0]].whole);
+    default: { /* which element wins must not hang on rounding, so x is whole */
+        if (!v.whole)
+            x = hod__draw_input(d, &m, 'n', 0, HOD_INPUT_DATA);
+        bool pick = hod__draw_one_in(d, 2);
+        hod_ref in[] = {hod__draw_fresh(d, pick ? &m : &y), x};
+        return x == HOD_NO_REF || in[0] == HOD_NO_REF
+                   ? HOD_NO_REF
+                   : make(d, pick ? HOD_OP_max_pool2d_pick : HOD_OP_max_pool2d_back, &attrs, 2, in,
+                          36, d->values[in[0]].whole);
     }
     }
 }
@@ -248,7 +250,7 @@ static hod_ref draw_contiguous(hod_drawing *d, hod_ref x)
 hod_ref hod__draw_kernel(hod_drawing *d)
 {
     static hod_ref (*const moves[])(hod_drawing *, hod_ref) = {
-        draw_matmul, draw_matmul, draw_matmul, draw_conv,    draw_conv,      draw_pool,
+        draw_matmul, draw_matmul, draw_matmul, draw_conv,    draw_conv,      draw_pool,      draw_pool,
         draw_concat, draw_concat, draw_gather, draw_scatter, draw_embedding, draw_unslice,
         draw_contiguous,
     };

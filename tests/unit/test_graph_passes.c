@@ -157,6 +157,47 @@ TEST(graph_passes_keep_every_bit_of_random_graphs)
     CHECK(removed > 500); /* the passes do find work */
 }
 
+/* What the generator never draws is not tested by it. */
+TEST(graph_random_draws_every_operator_type_and_rank)
+{
+    int64_t ops[HOD_OPS] = {0}, types[HOD_DTYPES] = {0}, ranks[HOD_MAX_DIMS + 1] = {0}, empty = 0;
+    for (uint64_t seed = 0; seed < 2000; seed++) {
+        hod_graph *g = hod__graph_random(seed, 20);
+        for (hod_ref r = 0; r < g->n; r++) {
+            ops[hod__is_input(g, r) ? HOD_OP_full : g->nodes[r].op]++;
+            types[g->nodes[r].dtype]++;
+            ranks[g->nodes[r].ndim]++;
+            empty += hod__node_numel(g, r) == 0;
+        }
+        hod__graph_free(g);
+    }
+    for (int op = 0; op < HOD_OPS; op++)
+        if (ops[op] < 5)
+            FAIL("%s is drawn %d times", hod__op_info[op].name, (int)ops[op]);
+    for (int i = 0; i < HOD_DTYPES; i++)
+        CHECK(types[i] > 100);
+    for (int i = 0; i <= HOD_MAX_DIMS; i++)
+        CHECK(ranks[i] > 20);
+    CHECK(empty > 100);
+}
+
+TEST(graph_random_is_a_function_of_the_seed)
+{
+    for (uint64_t seed = 0; seed < 50; seed++) {
+        hod_graph *a = hod__graph_random(seed, 30), *b = hod__graph_random(seed, 30);
+        CHECK(hod__graph_equal(a, b));
+        graph_result x = graph_interpreted(a, seed), y = graph_interpreted(b, seed);
+        graph_same(&x, &y, "twice");
+        for (int64_t i = 0; i < x.n; i++)
+            for (int64_t k = 0; k < x.numel[i]; k++)
+                CHECK(x.values[i][k] - x.values[i][k] == 0); /* finite */
+        graph_result_free(&x);
+        graph_result_free(&y);
+        hod__graph_free(a);
+        hod__graph_free(b);
+    }
+}
+
 /* A graph of everything twice over must shrink to itself. */
 TEST(graph_passes_cse_undoes_duplication)
 {
