@@ -219,3 +219,68 @@ TEST(program_views)
          "return %7 %2\n"
          "}\n");
 }
+
+/* The pooling kernel reads blocked memory (after a convolution) or plain memory (an input). */
+#define POOL "{kernel=(3,3), stride=(2,2), padding=(1,1,1,1), dilation=(1,1)}"
+TEST(program_pool_plain)
+{
+    SAME("graph t {\n"
+         "%0 = input f32 (2,3,9,8) \"x\"\n"
+         "%1 = max_pool2d f32 (2,3,5,4) %0 " POOL "\n"
+         "%2 = avg_pool2d f32 (2,3,5,4) %0 " POOL "\n"
+         "%3 = mul f32 (2,3,5,4) %1 %2\n"
+         "%4 = max_pool2d_back f32 (2,3,9,8) %3 %0 " POOL "\n"
+         "return %3 %4\n"
+         "}\n");
+}
+
+TEST(program_pool_blocked)
+{
+    SAME("graph t {\n"
+         "%0 = input f32 (2,3,9,8) \"x\"\n"
+         "%1 = input f32 (32,3,1,1) \"w\"\n"
+         "%2 = conv2d f32 (2,32,9,8) %0 %1 {stride=(1,1), dilation=(1,1), groups=1}\n"
+         "%3 = max_pool2d f32 (2,32,5,4) %2 " POOL "\n"
+         "%4 = input f32 (2,32,5,4) \"g\"\n"
+         "%5 = mul f32 (2,32,5,4) %3 %4\n"
+         "%6 = max_pool2d_back f32 (2,32,9,8) %5 %2 " POOL "\n"
+         "%7 = mul f32 (2,32,9,8) %6 %2\n"
+         "return %5 %7\n"
+         "}\n");
+}
+
+/* A mask is drawn again by the backward reader, from the same place: nothing is stored. */
+TEST(program_dropout)
+{
+    SAME("graph t {\n"
+         "%0 = input f32 (6,300) \"x\"\n"
+         "%1 = input i64 (2) \"key\"\n"
+         "%2 = input i64 (6) \"index\"\n"
+         "%3 = uniform f32 (6,300) %1 %2 {stream=3, shape=(6,300)}\n"
+         "%4 = full f32 () {value=0.25}\n"
+         "%5 = ge bool (6,300) %3 %4\n"
+         "%6 = full f32 () {value=0}\n"
+         "%7 = where f32 (6,300) %5 %0 %6\n"
+         "%8 = tanh f32 (6,300) %7\n"
+         "%9 = where f32 (6,300) %5 %8 %6 !backward\n"
+         "return %8 %9\n"
+         "}\n");
+}
+
+/* An activation between two convolutions is let go, and made again for the weight gradient. */
+TEST(program_remakes_an_activation)
+{
+    SAME("graph t {\n"
+         "%0 = input f32 (4,16,12,12) \"x\"\n"
+         "%1 = input f32 (16,16,3,3) \"w\"\n"
+         "%2 = conv2d f32 (4,16,12,12) %0 %1 {stride=(1,1), padding=(1,1,1,1), dilation=(1,1), "
+         "groups=1}\n"
+         "%3 = tanh f32 (4,16,12,12) %2\n"
+         "%4 = conv2d f32 (4,16,12,12) %3 %1 {stride=(1,1), padding=(1,1,1,1), dilation=(1,1), "
+         "groups=1}\n"
+         "%5 = mul f32 (4,16,12,12) %4 %2 !backward\n"
+         "%6 = conv2d_weight f32 (16,16,3,3) %3 %5 {stride=(1,1), padding=(1,1,1,1), "
+         "dilation=(1,1), groups=1, shape=(16,16,3,3)} !backward\n"
+         "return %4 %6\n"
+         "}\n");
+}
