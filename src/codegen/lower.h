@@ -1,5 +1,6 @@
 /* Lowering: from a graph's nodes to loops over memory. Shared by the files of this folder.
  *
+ *   lower_operands.c, lower_again.c, lower_split.c   rewrites of the graph before that
  *   lower.c   where each value lives (root, layout), who reads it
  *   axes.c    the iteration space of a set of nodes: its atoms
  *   fuse.c    which nodes share a kernel: clusters

@@ -1,6 +1,6 @@
 /* From a graph to calls.
  *
- *   rewrite, lower, fuse            (lower_rewrites.c, lower.c, fuse.c)
+ *   rewrite, lower, fuse            (lower_operands.c, lower_again.c, lower_split.c, lower.c, fuse.c)
  *   units      each cluster and each library operator is one unit of work
  *   order      units sorted so that everything runs after what it needs, in recording order
  *   calls      kernels printed, primitives prepared, equal independent kernels joined
