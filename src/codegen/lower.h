@@ -4,8 +4,8 @@
  *   lower.c   where each value lives (root, layout), who reads it
  *   axes.c    the iteration space of a set of nodes: its atoms
  *   fuse.c    which nodes share a kernel: clusters
- *   kernel.c  a cluster as C text, and the arguments of its calls
- *   program.c clusters and library calls in order, memory planned, run
+ *   loops.c, emit_c.c   a cluster as loops, and as C text; pool_kernel.c prints pooling
+ *   program_build.c, program_calls.c, program.c   calls in order, memory planned, run
  *
  * Atoms. A kernel's loops run over *atoms*: factors of dimensions. A value's dimension is a list of
  * atoms, outermost first, whose extents multiply to its size; a list is empty where the dimension
