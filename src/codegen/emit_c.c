@@ -241,6 +241,31 @@ static void store(emitter *e, int i, const char *value)
 
 /* ---- full values ---- */
 
+/* A load that does not move inside the row: read once, before the loops. Left inside, it could be
+ * what a store of the same loop changes, for all the compiler knows, and nothing would vectorise. */
+static bool is_still(const emitter *e, int i)
+{
+    const hod_value *v = &e->p->value[i];
+    bool still = v->kind == HOD_VALUE_LOAD && v->full;
+    for (int a = e->p->nest == HOD_NEST_FLAT ? 0 : e->p->n_outer; a < e->p->n_axes && still; a++)
+        still = e->p->stride[v->operand][a] == 0;
+    return still;
+}
+
+static void emit_load(emitter *e, int i)
+{
+    char *x = loaded(e, i);
+    line(e, "const %s v%d = %s;", types[node_of(e, i)->dtype].computed, i, x ? x : "");
+    free(x);
+}
+
+static void emit_still(emitter *e)
+{
+    for (int i = e->p->cluster->n; i < e->p->space->n; i++)
+        if (is_still(e, i))
+            emit_load(e, i);
+}
+
 static void need(emitter *e, int i)
 {
     const hod_loops *p = e->p;
@@ -268,12 +293,8 @@ static void emit_body(emitter *e, int sweep)
                                            (p->value[i].full && p->value[i].operand >= 0)))
             need(e, i);
     for (int i = p->cluster->n; i < p->space->n; i++)
-        if (e->needed[i] && p->value[i].kind == HOD_VALUE_LOAD) {
-            char *x = loaded(e, i);
-            line(e, "const %s v%d = %s;", types[node_of(e, i)->dtype].computed, i,
-                 x ? x : "");
-            free(x);
-        }
+        if (e->needed[i] && p->value[i].kind == HOD_VALUE_LOAD && !is_still(e, i))
+            emit_load(e, i);
     for (int i = 0; i < p->cluster->n; i++) {
         if (!e->needed[i])
             continue;
@@ -582,6 +603,7 @@ int hod__emit_c(const hod_loops *p, hod_fused_kernel *k)
     emit_folds_declaration(e);
     emit_names(e);
     if (p->nest == HOD_NEST_FLAT) {
+        emit_still(e);
         line(e, "#pragma omp simd");
         line(e, "for (i64 x0 = begin; x0 < end; x0++) {");
         open_block(e);
@@ -591,6 +613,7 @@ int hod__emit_c(const hod_loops *p, hod_fused_kernel *k)
         open_block(e);
         emit_row(e);
         emit_row_values(e);
+        emit_still(e);
         emit_points(e, -1);
         for (int sweep = 0; sweep < p->sweeps; sweep++) {
             emit_sweep(e, sweep);
