@@ -22,9 +22,9 @@ typedef struct bench_result {
     double update_seconds; /* median after the warm-up */
     double samples_per_s;
     int64_t peak_bytes, predicted_peak_bytes;
-    bool exact;               /* the prediction is the memory plan's */
-    int64_t resident_bytes;   /* at the end, as the system sees the process */
-    int64_t resident_growth;  /* from the end of the warm-up to the end */
+    bool exact;              /* the prediction is the memory plan's */
+    int64_t resident_bytes;  /* at the end, as the system sees the process */
+    int64_t resident_growth; /* from the end of the warm-up to the end */
     double compile_seconds;
     int kernels, kernels_cached;
     double *loss; /* updates values, malloc'd */

@@ -103,7 +103,8 @@ static int child_run(const bench_row *row, cli_run *r, bool show, bench_result *
     out->loss = calloc((size_t)c->updates + 1, sizeof *out->loss);
     double *seconds = calloc((size_t)c->updates + 1, sizeof *seconds);
     int rc = out->loss && seconds && cli_run_open(r) == 0 &&
-                     hod_trainer_prepare(r->trainer, r->train) == 0 && row_exact(r, &out->exact) == 0
+                     hod_trainer_prepare(r->trainer, r->train) == 0 &&
+                     row_exact(r, &out->exact) == 0
                  ? 0
                  : -1;
     if (rc != 0)

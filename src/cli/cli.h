@@ -121,13 +121,13 @@ FILE *cli_log_open(const char *path, bool resume, int64_t updates, cli_curve *lo
 /* ---- progress ---- */
 
 typedef struct cli_progress {
-    FILE *out;        /* NULL: silent */
-    bool bar;         /* out is a terminal */
-    int64_t every;    /* lines: every so many updates */
-    double start;     /* seconds */
-    double last;      /* when the bar was drawn */
-    int64_t first;    /* updates done at the start */
-    bool drawn;       /* a bar stands on the current line */
+    FILE *out;     /* NULL: silent */
+    bool bar;      /* out is a terminal */
+    int64_t every; /* lines: every so many updates */
+    double start;  /* seconds */
+    double last;   /* when the bar was drawn */
+    int64_t first; /* updates done at the start */
+    bool drawn;    /* a bar stands on the current line */
 } cli_progress;
 
 cli_progress cli_progress_begin(FILE *out, int64_t every, int64_t done);

@@ -63,7 +63,8 @@ static double mib(int64_t bytes)
 static void print_head(void)
 {
     printf("row         micro x k   samples/s   ms/update   peak MiB  predicted  "
-           "max rel. loss diff (%d / all)\n", FIRST);
+           "max rel. loss diff (%d / all)\n",
+           FIRST);
 }
 
 static void print_row(const bench *b, int i)
@@ -124,8 +125,10 @@ static int plots(const bench *b)
     const hod_config *c = &b->config;
     hod_series s[ROWS];
     for (int i = 0; i < ROWS; i++)
-        s[i] = (hod_series){.name = rows[i].name, .y = b->result[i].loss,
-                            .n = b->result[i].updates, .dashed = i > 0};
+        s[i] = (hod_series){.name = rows[i].name,
+                            .y = b->result[i].loss,
+                            .n = b->result[i].updates,
+                            .dashed = i > 0};
     snprintf(title, sizeof title, "%s on %s, batches of %lld: four ways, one curve", c->model.name,
              c->data.name, (long long)c->effective_batch);
     for (int i = 0; i < 2; i++)
@@ -232,8 +235,10 @@ const cli_command cli_bench = {
     .name = "bench",
     .argument = "CONFIG",
     .text = "compare plain, compiled, accumulated and both",
-    .help = "Same network, seed and data in every row, each in a process of its own; the first updates\n"
-            "are left out of the times. 50 updates unless --updates or the config says otherwise.\n",
+    .help =
+        "Same network, seed and data in every row, each in a process of its own; the first "
+        "updates\n"
+        "are left out of the times. 50 updates unless --updates or the config says otherwise.\n",
     .flags = CLI_JSON | CLI_UPDATES | CLI_OUTPUT,
     .run = run,
 };

@@ -73,8 +73,9 @@ const cli_command cli_eval = {
     .name = "eval",
     .argument = "CONFIG",
     .text = "loss and accuracy of a checkpoint on the test split",
-    .help = "checkpoint=FILE names it: a checkpoint of a run or a network's safetensors file. Without\n"
-            "it, the newest checkpoint in the output directory is taken.\n",
+    .help =
+        "checkpoint=FILE names it: a checkpoint of a run or a network's safetensors file. Without\n"
+        "it, the newest checkpoint in the output directory is taken.\n",
     .flags = CLI_JSON,
     .run = run,
 };

@@ -140,8 +140,8 @@ static int run(const cli_options *o)
 {
     const char *dot = strrchr(o->file, '.');
     cli_run r = {0};
-    int rc = dot && strcmp(dot, ".safetensors") == 0 ? inspect_tensors(o->file)
-                                                     : inspect_step(o, &r);
+    int rc =
+        dot && strcmp(dot, ".safetensors") == 0 ? inspect_tensors(o->file) : inspect_step(o, &r);
     cli_run_close(&r);
     return rc == 0 ? CLI_DONE : cli_fail(cli_setup_status());
 }
@@ -150,8 +150,10 @@ const cli_command cli_inspect = {
     .name = "inspect",
     .argument = "FILE",
     .text = "tensors of a checkpoint, or what a config's step is compiled to",
-    .help = "For FILE.safetensors: names, types and shapes. For a config: the compiled step in figures;\n"
-            "with --view one view of it on standard output, with --output DIR all of them as files.\n",
+    .help =
+        "For FILE.safetensors: names, types and shapes. For a config: the compiled step in "
+        "figures;\n"
+        "with --view one view of it on standard output, with --output DIR all of them as files.\n",
     .flags = CLI_VIEW | CLI_OUTPUT,
     .run = run,
 };

@@ -25,8 +25,9 @@ const cli_command cli_plan = {
     .name = "plan",
     .argument = "CONFIG",
     .text = "show which micro-batches fit the budget, and the choice",
-    .help = "The peak of every row is known before the first step: parameters, gradients, optimizer\n"
-            "state, one batch, and the planned arena of the compiled step. The arrow is the choice.\n",
+    .help =
+        "The peak of every row is known before the first step: parameters, gradients, optimizer\n"
+        "state, one batch, and the planned arena of the compiled step. The arrow is the choice.\n",
     .flags = CLI_JSON,
     .run = run,
 };

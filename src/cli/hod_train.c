@@ -21,7 +21,7 @@ typedef struct job {
     cli_events events;
     cli_progress progress;
     cli_curve loss, test;
-    double best; /* accuracy; NaN: none yet */
+    double best;                           /* accuracy; NaN: none yet */
     char checkpoint[HOD_CONFIG_PATH + 64]; /* the newest; "": none */
     char dir[HOD_CONFIG_PATH + 64];        /* of checkpoints */
     bool stopped;
@@ -42,7 +42,8 @@ static int take_up(const cli_options *o, job *j)
     int rc = hod_checkpoint_latest(j->dir, path, sizeof path);
     if (rc == 1)
         hod_refuse("output %s: holds checkpoints of another run; --resume goes on with it, or "
-                   "choose another output", j->run.config.output);
+                   "choose another output",
+                   j->run.config.output);
     return rc == 0 ? 0 : -1;
 }
 
@@ -175,10 +176,12 @@ static int finish(job *j)
         return -1;
     if (!j->stopped && hod_save(j->run.net, cli_output_path(c, "model.safetensors", path)) != 0)
         return -1;
-    cli_progress_say(&j->progress, "%s after %lld updates, %lld samples, %s; peak %.1f MiB, "
+    cli_progress_say(&j->progress,
+                     "%s after %lld updates, %lld samples, %s; peak %.1f MiB, "
                      "predicted %.1f; %s",
                      j->stopped ? "stopped" : "done", (long long)at.updates, (long long)at.samples,
-                     cli_duration(at.seconds, time), (double)hod_memory().allocated_peak / 1048576.0,
+                     cli_duration(at.seconds, time),
+                     (double)hod_memory().allocated_peak / 1048576.0,
                      (double)hod_trainer_predicted_peak(j->run.trainer) / 1048576.0, j->checkpoint);
     return cli_event(&j->events, "end", HOD_INT("updates", at.updates),
                      HOD_INT("samples", at.samples), HOD_NUMBER("seconds", at.seconds),
@@ -234,9 +237,10 @@ const cli_command cli_train = {
     .name = "train",
     .argument = "CONFIG",
     .text = "train a network",
-    .help = "Prints the plan, then the progress; at the end of each epoch the accuracy on the test\n"
-            "split. An interrupt finishes the update, saves a checkpoint and exits with status 130;\n"
-            "--resume goes on exactly there.\n",
+    .help =
+        "Prints the plan, then the progress; at the end of each epoch the accuracy on the test\n"
+        "split. An interrupt finishes the update, saves a checkpoint and exits with status 130;\n"
+        "--resume goes on exactly there.\n",
     .flags = CLI_JSON | CLI_RESUME | CLI_UPDATES | CLI_OUTPUT,
     .run = run,
 };

@@ -77,8 +77,7 @@ static int keep(FILE *from, FILE *to, int64_t updates, cli_curve *loss, cli_curv
     return rc == 0 && !ferror(from) ? 0 : -1;
 }
 
-FILE *cli_log_open(const char *path, bool resume, int64_t updates, cli_curve *loss,
-                   cli_curve *test)
+FILE *cli_log_open(const char *path, bool resume, int64_t updates, cli_curve *loss, cli_curve *test)
 {
     char aside[HOD_CONFIG_PATH + 128];
     snprintf(aside, sizeof aside, "%s.tmp-%ld", path, (long)getpid());

@@ -15,8 +15,9 @@ static void help(FILE *out)
     for (int i = 0; i < COMMANDS; i++)
         fprintf(out, "  %-8s %-7s %s\n", commands[i]->name, commands[i]->argument,
                 commands[i]->text);
-    fprintf(out, "\nhod COMMAND --help describes one of them, hod --help config lists the keys of a "
-                 "config,\nhod --help models the networks, hod --version says which hod this is.\n");
+    fprintf(out,
+            "\nhod COMMAND --help describes one of them, hod --help config lists the keys of a "
+            "config,\nhod --help models the networks, hod --version says which hod this is.\n");
 }
 
 static void command_help(const cli_command *c)
@@ -27,7 +28,8 @@ static void command_help(const cli_command *c)
         unsigned flag;
         const char *text;
     } options[] = {
-        {CLI_JSON, "  --json         one JSON object a line on standard output, nothing else there"},
+        {CLI_JSON,
+         "  --json         one JSON object a line on standard output, nothing else there"},
         {CLI_RESUME, "  --resume       go on from the newest checkpoint in the output directory"},
         {CLI_UPDATES, "  --updates N    stop after N updates"},
         {CLI_OUTPUT, "  --output DIR   where files go; the same as output=DIR"},

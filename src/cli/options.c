@@ -41,7 +41,8 @@ static const struct {
 static bool read_option(cli_options *o, const cli_command *c, int argc, char **argv, int *i,
                         const char **storage)
 {
-    static char made[4][OVERRIDE]; /* overrides that options stand for; they live with the process */
+    static char made[4]
+                    [OVERRIDE]; /* overrides that options stand for; they live with the process */
     static int n_made;
     const char *arg = argv[*i], *value;
     if ((c->flags & CLI_JSON) && strcmp(arg, "--json") == 0)
@@ -82,8 +83,8 @@ bool cli_options_read(cli_options *o, const cli_command *c, int argc, char **arg
         } else if (strchr(argv[i], '=') && o->file) {
             storage[o->n_overrides++] = argv[i];
         } else if (o->file) {
-            fprintf(stderr, "hod %s: \"%s\" after \"%s\"; overrides are key=value\n", c->name, argv[i],
-                    o->file);
+            fprintf(stderr, "hod %s: \"%s\" after \"%s\"; overrides are key=value\n", c->name,
+                    argv[i], o->file);
             return false;
         } else {
             o->file = argv[i];

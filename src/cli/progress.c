@@ -30,8 +30,11 @@ char *cli_duration(double seconds, char buf[32])
 
 cli_progress cli_progress_begin(FILE *out, int64_t every, int64_t done)
 {
-    return (cli_progress){.out = out, .bar = out && isatty(fileno(out)), .every = every,
-                          .start = cli_seconds(), .first = done};
+    return (cli_progress){.out = out,
+                          .bar = out && isatty(fileno(out)),
+                          .every = every,
+                          .start = cli_seconds(),
+                          .first = done};
 }
 
 static void clear(cli_progress *p)
@@ -96,7 +99,8 @@ void cli_progress_update(cli_progress *p, const hod_update *u, const hod_progres
         return;
     char time[32];
     double s = left(p, at);
-    fprintf(p->out, "update %5lld/%-5lld epoch %2lld  loss %.4f  lr %.2e  |g| %.3f  %5.0f samples/s",
+    fprintf(p->out,
+            "update %5lld/%-5lld epoch %2lld  loss %.4f  lr %.2e  |g| %.3f  %5.0f samples/s",
             (long long)done, (long long)at->total, (long long)u->epoch + 1, u->loss, u->lr,
             u->grad_norm, u->samples_per_s);
     if (s >= 0)

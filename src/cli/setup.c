@@ -76,8 +76,8 @@ static int synthetic_open(cli_run *r)
 
 static int fashion_mnist_open(cli_run *r)
 {
-    const char *dir = r->config.data.path[0] ? r->config.data.path
-                                             : "/usr/share/datasets/fashion-mnist";
+    const char *dir =
+        r->config.data.path[0] ? r->config.data.path : "/usr/share/datasets/fashion-mnist";
     char path[HOD_CONFIG_PATH + 16];
     snprintf(path, sizeof path, "%s/train", dir);
     r->train = hod_idx_dataset(path);
@@ -136,14 +136,13 @@ static hod_module *net_new(const cli_run *r)
         [HOD_BATCHNORM_MICRO] = HOD_BN_MICRO,
         [HOD_BATCHNORM_FROZEN] = HOD_BN_FROZEN,
     };
-    hod_module *net = model_new(
-        c->model.name, .shape = hod_dataset_shape(r->train), .norm = c->model.norm,
-        .num_classes = c->model.num_classes != HOD_AUTO ? c->model.num_classes
-                                                        : hod_dataset_classes(r->train),
-        .batch_norm = modes[c->model.batchnorm], .layers = c->model.layers,
-        .dropout = c->model.dropout);
-    if (!net || hod_module_init(net, c->seed) != 0 ||
-        (c->init[0] && hod_load(net, c->init) != 0)) {
+    hod_module *net =
+        model_new(c->model.name, .shape = hod_dataset_shape(r->train), .norm = c->model.norm,
+                  .num_classes = c->model.num_classes != HOD_AUTO ? c->model.num_classes
+                                                                  : hod_dataset_classes(r->train),
+                  .batch_norm = modes[c->model.batchnorm], .layers = c->model.layers,
+                  .dropout = c->model.dropout);
+    if (!net || hod_module_init(net, c->seed) != 0 || (c->init[0] && hod_load(net, c->init) != 0)) {
         hod_module_free(net);
         return NULL;
     }
@@ -221,9 +220,9 @@ static hod_trainer *trainer_new(const cli_run *r)
         .epochs = c->epochs,
         .updates = c->updates,
         .seed = c->seed,
-        .compile = !c->compile.enabled                            ? HOD_COMPILE_EAGER
+        .compile = !c->compile.enabled                           ? HOD_COMPILE_EAGER
                    : c->compile.mode == HOD_MODE_REDUCE_OVERHEAD ? HOD_COMPILE_REDUCE_OVERHEAD
-                                                                  : HOD_COMPILE_DEFAULT,
+                                                                 : HOD_COMPILE_DEFAULT,
         .fullgraph = c->compile.fullgraph,
         .loader = {.workers = (int)c->data.workers,
                    .crop = (int)c->data.augment.crop,
