@@ -8,6 +8,7 @@
  * plus its own transpose) is not an error, it just cannot share loops.
  */
 #include "codegen/lower.h"
+#include <assert.h>
 
 enum { UNKNOWN = -1 };
 
@@ -185,10 +186,10 @@ static bool all_known(const hod_node *n, const hod_space_value *v)
     return true;
 }
 
-/* Distributes `from`'s atoms, row-major, over the dimensions of `to`, splitting where a dimension
- * ends inside an atom. Writes the lists to `out`. False when the factors do not line up. */
-static bool regroup(hod_space *s, const hod_node *fn, const hod_space_value *from,
-                    const hod_node *tn, hod_dim_atoms out[HOD_MAX_DIMS])
+/* Distributes `from`'s atoms, row-major, over `ndim` dimensions of these sizes, splitting where a
+ * dimension ends inside an atom. Writes the lists to `out`. False when the factors do not line up. */
+static bool regroup(hod_space *s, const hod_node *fn, const hod_space_value *from, int ndim,
+                    const int64_t *shape, hod_dim_atoms *out)
 {
 restart:;
     int8_t row[HOD_MAX_DIMS * HOD_DIM_ATOMS];
@@ -196,12 +197,12 @@ restart:;
     for (int d = 0; d < fn->ndim; d++)
         for (int i = 0; i < from->dim[d].n; i++)
             row[n++] = from->dim[d].atom[i];
-    for (int d = 0; d < tn->ndim; d++) {
+    for (int d = 0; d < ndim; d++) {
         out[d].n = 0;
-        for (int64_t product = 1; product < tn->shape[d];) {
-            if (at == n || out[d].n == HOD_DIM_ATOMS || tn->shape[d] % product)
+        for (int64_t product = 1; product < shape[d];) {
+            if (at == n || out[d].n == HOD_DIM_ATOMS || shape[d] % product)
                 return false;
-            int64_t e = s->extent[row[at]], want = tn->shape[d] / product;
+            int64_t e = s->extent[row[at]], want = shape[d] / product;
             if (want % e) {
                 if (e % want || !split_atom(s, row[at], want))
                     return false;
@@ -223,7 +224,8 @@ static enum flow flow_reshape(hod_space *s, const hod_node *yn, hod_space_value 
     hod_dim_atoms lists[HOD_MAX_DIMS];
     const hod_node *tn = kx ? yn : xn;
     hod_space_value *to = kx ? y : x;
-    if (!(kx ? regroup(s, xn, x, yn, lists) : regroup(s, yn, y, xn, lists)))
+    if (!(kx ? regroup(s, xn, x, yn->ndim, yn->shape, lists)
+             : regroup(s, yn, y, xn->ndim, xn->shape, lists)))
         return CLASH;
     enum flow f = SAME;
     for (int d = 0; d < tn->ndim; d++)
@@ -281,13 +283,15 @@ static bool start_somewhere(const hod_lowering *l, hod_space *s, bool *started)
 
 /* ---- after the lists are known ---- */
 
-/* Blocked memory needs its channel list cut at the block. */
+/* Blocked memory needs the channels of its image cut at the block. */
 static bool cut_blocks(const hod_lowering *l, hod_space *s)
 {
     for (int i = 0; i < s->n; i++) {
         const hod_site *site = &l->site[s->value[i].ref];
+        hod_dim_atoms image[4];
         if (site->layout == HOD_LAYOUT_BLOCKED && !looks_through(l, s->value[i].ref) &&
-            split_suffix(s, &s->value[i].dim[1], l->block) < 0)
+            (!regroup(s, node_of(l, &s->value[i]), &s->value[i], 4, site->image, image) ||
+             split_suffix(s, &image[1], l->block) < 0))
             return false;
     }
     return true;
@@ -387,16 +391,20 @@ int64_t hod__space_strides(const hod_lowering *l, const hod_space *s, const hod_
     const hod_node *node = hod__node(l->g, v->ref);
     memset(stride, 0, HOD_ATOMS * sizeof *stride);
     if (site->layout == HOD_LAYOUT_BLOCKED) {
-        int64_t b = l->block, h = node->shape[2], w = node->shape[3];
-        const hod_dim_atoms *c = &v->dim[1];
-        int cut = c->n;
+        int64_t b = l->block, h = site->image[2], w = site->image[3];
+        hod_dim_atoms image[4];
+        hod_space copy = *s; /* every cut is made: nothing splits any more */
+        bool fits = regroup(&copy, node, v, 4, site->image, image);
+        assert(fits && copy.n_atoms == s->n_atoms);
+        (void)fits;
+        int cut = image[1].n;
         for (int64_t product = 1; product < b;)
-            product *= s->extent[c->atom[--cut]];
-        stride_list(s, c, cut, c->n, 1, stride);
-        stride_list(s, c, 0, cut, h * w * b, stride);
-        stride_list(s, &v->dim[0], 0, v->dim[0].n, node->shape[1] * h * w, stride);
-        stride_list(s, &v->dim[2], 0, v->dim[2].n, w * b, stride);
-        stride_list(s, &v->dim[3], 0, v->dim[3].n, b, stride);
+            product *= s->extent[image[1].atom[--cut]];
+        stride_list(s, &image[1], cut, image[1].n, 1, stride);
+        stride_list(s, &image[1], 0, cut, h * w * b, stride);
+        stride_list(s, &image[0], 0, image[0].n, site->image[1] * h * w, stride);
+        stride_list(s, &image[2], 0, image[2].n, w * b, stride);
+        stride_list(s, &image[3], 0, image[3].n, b, stride);
         return 0;
     }
     int64_t plain[HOD_MAX_DIMS];

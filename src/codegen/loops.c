@@ -80,8 +80,7 @@ static int find_values(hod_loops *p, hod_fused_kernel *k)
     hod_space *s = p->space;
     for (int i = 0; i < s->n; i++) {
         hod_value *v = &p->value[i];
-        *v = (hod_value){.ref = s->value[i].ref, .operand = -1, .alias = -1, .arg = -1,
-                         .key = -1};
+        *v = (hod_value){.ref = s->value[i].ref, .operand = -1, .alias = -1, .arg = -1, .key = -1};
         v->kind = kind_of(p, i);
         const hod_node *node = node_of(p, i);
         bool stored = i < p->cluster->n && p->l->site[v->ref].stored;
@@ -191,8 +190,7 @@ static bool mergeable(const hod_loops *p, const hod_fused_kernel *k, int outer, 
         if (p->stride[q][outer] != p->stride[q][inner] * e)
             return false;
     for (int i = 0; i < p->space->n; i++)
-        if (p->value[i].counts &&
-            p->value[i].stride[outer] != p->value[i].stride[inner] * e)
+        if (p->value[i].counts && p->value[i].stride[outer] != p->value[i].stride[inner] * e)
             return false;
     return true;
 }
@@ -211,14 +209,25 @@ static void merge_atoms(hod_loops *p, const hod_fused_kernel *k, order *o)
     o->n = n;
 }
 
-/* Position in o of the axis along which most operands are contiguous; ties go inward. */
+/* True when operand q moves along a folded axis, or nothing is folded: it is read in every sweep. */
+static bool moves_in_sweeps(const hod_loops *p, int q)
+{
+    bool moves = !p->space->reduced;
+    for (int a = 0; a < p->space->n_atoms; a++)
+        moves |= p->space->reduced >> a & 1 && p->stride[q][a] != 0;
+    return moves;
+}
+
+/* Position in o of the axis along which most operands are contiguous, those of the sweeps before
+ * those of the points; ties go inward. */
 static int vector_axis(const hod_loops *p, const hod_fused_kernel *k, const order *o)
 {
     int best = o->n - 1, most = -1;
     for (int i = 0; i < o->n; i++) {
         int score = 0;
         for (int q = 0; q < k->n_operands; q++)
-            score += p->stride[q][o->atom[i]] == 1;
+            if (p->stride[q][o->atom[i]] == 1)
+                score += moves_in_sweeps(p, q) ? HOD_KERNEL_BUFFERS : 1;
         if (score >= most) {
             best = i;
             most = score;
@@ -311,9 +320,8 @@ static void find_range(const hod_loops *p, hod_fused_kernel *k)
 static void hash_walks(const hod_loops *p, hod_fused_kernel *k)
 {
     for (int q = 0; q < k->n_operands; q++)
-        k->operand[q].walk =
-            hod__hash(p->stride[q], (size_t)p->n_axes * sizeof **p->stride,
-                      (uint64_t)k->operand[q].offset);
+        k->operand[q].walk = hod__hash(p->stride[q], (size_t)p->n_axes * sizeof **p->stride,
+                                       (uint64_t)k->operand[q].offset);
 }
 
 int hod__loops_build(hod_loops *p, const hod_lowering *l, const hod_cluster *c, hod_fused_kernel *k)

@@ -25,12 +25,9 @@ bool hod__takes_blocked(const hod_graph *g, hod_ref r, int i)
 {
     switch (hod__node(g, r)->op) {
     case HOD_OP_conv2d:
-    case HOD_OP_conv2d_input:
-        return i == 0;
-    case HOD_OP_conv2d_weight:
-        return true;
-    default:
-        return hod__is_pool(g, r);
+    case HOD_OP_conv2d_input: return i == 0;
+    case HOD_OP_conv2d_weight: return true;
+    default: return hod__is_pool(g, r);
     }
 }
 
@@ -85,8 +82,8 @@ static void view_strides(const hod_graph *g, hod_site *site, hod_ref r)
         break;
     case HOD_OP_expand:
         for (int d = 0; d < y->ndim; d++)
-            ys->strides[d] = d >= shift && x->shape[d - shift] == y->shape[d] ? xs->strides[d - shift]
-                                                                              : 0;
+            ys->strides[d] =
+                d >= shift && x->shape[d - shift] == y->shape[d] ? xs->strides[d - shift] : 0;
         break;
     case HOD_OP_slice:
         memcpy(ys->strides, xs->strides, sizeof ys->strides);
@@ -94,8 +91,8 @@ static void view_strides(const hod_graph *g, hod_site *site, hod_ref r)
         ys->strides[y->attrs.slice.dim] *= y->attrs.slice.step;
         break;
     default:
-        ys->has_strides = xs->has_strides &&
-                          reshape_strides(x->ndim, x->shape, xs->strides, y, ys->strides);
+        ys->has_strides =
+            xs->has_strides && reshape_strides(x->ndim, x->shape, xs->strides, y, ys->strides);
     }
 }
 
@@ -218,7 +215,7 @@ static void find_plain(hod_lowering *l)
             hod_site *p = &l->site[l->site[x].producer];
             bool any = l->site[u].fused && !(hod__node(g, u)->op == HOD_OP_uniform && i == 0)
                            ? l->site[x].root == l->site[x].producer
-                                        : x == l->site[x].producer && hod__takes_blocked(g, u, i);
+                           : x == l->site[x].producer && hod__takes_blocked(g, u, i);
             p->plain |= !any;
         }
     }
@@ -226,33 +223,41 @@ static void find_plain(hod_lowering *l)
         l->site[l->site[g->outputs[k]].producer].plain = true;
 }
 
+static void tint(hod_site *s, const int64_t image[4])
+{
+    s->tinted = true;
+    memcpy(s->image, image, sizeof s->image);
+}
+
+/* Takes the image of the first operand that has one and as many elements. */
+static void tint_like_operand(hod_lowering *l, hod_ref r)
+{
+    const hod_graph *g = l->g;
+    for (int i = 0; i < hod__node(g, r)->n_in && !l->site[r].tinted; i++) {
+        hod_ref root = l->site[hod__node_in(g, r)[i]].root;
+        if (l->site[root].tinted && hod__node_numel(g, r) == hod__node_numel(g, root))
+            tint(&l->site[r], l->site[root].image);
+    }
+}
+
 static void choose_layout(hod_lowering *l, hod_ref r)
 {
     const hod_graph *g = l->g;
     const hod_node *n = hod__node(g, r);
     hod_site *s = &l->site[r];
-    bool image = n->ndim == 4 && n->dtype == HOD_F32 && n->shape[1] % l->block == 0;
-    switch (n->op) {
-    case HOD_NODE_INPUT:
+    if (hod__is_input(g, r))
         return;
-    case HOD_OP_conv2d:
-    case HOD_OP_conv2d_input:
-        s->tinted = image && n->attrs.conv.groups == 1;
-        break;
-    default:
-        if (hod__is_pool(g, r)) {
-            s->tinted = l->site[hod__node_in(g, r)[n->n_in - 1]].layout == HOD_LAYOUT_BLOCKED;
-            break;
-        }
-        if (!s->fused || hod__is_effect(g, r))
-            return;
-        for (int i = 0; i < n->n_in; i++) {
-            const hod_site *x = &l->site[l->site[hod__node_in(g, r)[i]].root];
-            s->tinted |= x->tinted && hod__node_numel(g, r) ==
-                                          hod__node_numel(g, l->site[hod__node_in(g, r)[i]].root);
-        }
+    if (n->op == HOD_OP_conv2d || n->op == HOD_OP_conv2d_input) {
+        if (n->attrs.conv.groups == 1)
+            tint(s, n->shape);
+    } else if (hod__is_pool(g, r)) {
+        if (l->site[hod__node_in(g, r)[n->n_in - 1]].layout == HOD_LAYOUT_BLOCKED)
+            tint(s, n->shape);
+    } else if (s->fused && !hod__is_effect(g, r)) {
+        tint_like_operand(l, r);
     }
-    if (s->tinted && image && !s->plain)
+    bool itself = n->ndim != 4 || !memcmp(n->shape, s->image, sizeof s->image);
+    if (s->tinted && itself && n->dtype == HOD_F32 && s->image[1] % l->block == 0 && !s->plain)
         s->layout = HOD_LAYOUT_BLOCKED;
 }
 
@@ -295,7 +300,8 @@ int hod__lower(hod_lowering *l, const hod_graph *g)
         hod__lowering_free(l);
         return -1;
     }
-    for (hod_ref r = 0; r < g->n && empty; r++) { /* nothing to loop over: the eager kernels do it */
+    for (hod_ref r = 0; r < g->n && empty;
+         r++) { /* nothing to loop over: the eager kernels do it */
         l->site[r].fused = false;
         l->site[r].stored |= l->site[r].inlined;
         l->site[r].inlined = false;

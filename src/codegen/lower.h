@@ -41,7 +41,8 @@ typedef struct hod_site {
     bool inlined;     /* a source written into each kernel that reads it */
     bool stored;      /* has memory: always but for inlined ones and values inside one cluster */
     bool plain;       /* some reader needs it row-major */
-    bool tinted;      /* computed elementwise from blocked memory */
+    bool tinted;      /* computed elementwise from blocked memory ... */
+    int64_t image[4]; /* ... of this shape; blocked values of other ranks are stored in its order */
     hod_layout layout;
     bool has_strides; /* the view is expressible as strides over plain memory, below */
     int64_t offset;   /* elements */
