@@ -84,8 +84,8 @@ static int parse_term(row_parser *p)
     }
     if (is_letter(*p->at))
         return parse_operator(p, t) ? -1 : self;
-    char *end;
-    long whole = strtol(p->at, &end, 10); /* numbers are small, so no locale's point is in the way */
+    char *end; /* numbers are small: no locale's decimal point is in the way */
+    long whole = strtol(p->at, &end, 10);
     double sign = *p->at == '-' ? -1 : 1;
     if (end == p->at)
         return -1;

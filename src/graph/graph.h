@@ -17,6 +17,11 @@
  * That text is the whole graph: it can be parsed back, and every debug build does so after every
  * pass. Effects: `assign dst src` and `accumulate slot g` name an input node as dst/slot; reads of
  * that input numbered before the effect see the old value, later reads use the effect's own node.
+ * A view of the input made before the effect is a value like any other and stays the old one; the
+ * pass lower_old_views makes it a copy where that matters.
+ *
+ * Inputs say more where it is not the default: "w" {role=parameter, strides=(1,64)}. Flags follow
+ * as !backward and !keep, the user's place as a comment, # net.c:31.
  */
 #ifndef HOD_GRAPH_GRAPH_H
 #define HOD_GRAPH_GRAPH_H
@@ -46,12 +51,12 @@ typedef struct hod_node {
     int8_t ndim;
     int16_t n_in;
     uint16_t flags;
-    int32_t in;             /* index of its first input in graph->edges */
+    int32_t in; /* index of its first input in graph->edges */
     int64_t shape[HOD_MAX_DIMS];
-    hod_attrs attrs;        /* valid for info->attrs */
-    const char *file;       /* the user's place, static string or NULL */
+    hod_attrs attrs;  /* valid for info->attrs */
+    const char *file; /* the user's place, static string or NULL */
     int32_t line;
-    int32_t input;          /* for inputs: index in graph->inputs */
+    int32_t input; /* for inputs: index in graph->inputs */
 } hod_node;
 
 enum { HOD_NODE_INPUT = -1 };
@@ -146,15 +151,16 @@ const hod_pass *hod__pass_of(const char *name); /* NULL: no such pass */
  * text is parsed back and compared. 1: progress, 0: none, -1: failed. */
 int hod__graph_run_pass(hod_graph *g, const hod_pass *pass);
 /* Runs passes.def in order until none makes progress. Comma lists in the environment (or "all"):
- * HOD_PRINT names passes whose result is printed, HOD_SKIP those left out, HOD_ENABLE those that
- * are off by default. 0 or -1. */
+ * HOD_PRINT names passes before and after which the graph is printed when they change it
+ * ("recorded": what came in), HOD_SKIP those left out, HOD_ENABLE those that are off by default.
+ * 0 or -1. */
 int hod__graph_optimize(hod_graph *g);
 
 /* ---- random graphs, for tests and the fuzzer ---- deterministic in seed; every dtype,
  * broadcasting, views, reductions; all values stay finite and away from kinks. */
 hod_graph *hod__graph_random(uint64_t seed, int nodes);
-/* Inputs for it: real tensors of the recorded strides, owned by the innermost scope, and for
- * gradients empty slots (slots[i] must be writable; others are left alone). 0 or -1. */
+/* Inputs for it: real tensors of the recorded strides, owned by the innermost scope. The names of
+ * inputs say what kind of values they want, see random_graph.c. 0 or -1. */
 int hod__graph_random_inputs(const hod_graph *g, uint64_t seed, hod_tensor **in);
 
 #endif

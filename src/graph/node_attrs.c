@@ -11,10 +11,10 @@
 #include <stdio.h>
 
 static const size_t field_bytes[] = {
-    [HOD_ATTR_INT] = sizeof(int64_t),       [HOD_ATTR_REAL] = sizeof(double),
-    [HOD_ATTR_FLAG] = sizeof(bool),         [HOD_ATTR_TYPE] = sizeof(hod_dtype),
-    [HOD_ATTR_DIMS] = sizeof(uint32_t),     [HOD_ATTR_SIZES] = sizeof(hod_shape),
-    [HOD_ATTR_PAIR] = 2 * sizeof(int64_t),  [HOD_ATTR_QUAD] = 4 * sizeof(int64_t),
+    [HOD_ATTR_INT] = sizeof(int64_t),      [HOD_ATTR_REAL] = sizeof(double),
+    [HOD_ATTR_FLAG] = sizeof(bool),        [HOD_ATTR_TYPE] = sizeof(hod_dtype),
+    [HOD_ATTR_DIMS] = sizeof(uint32_t),    [HOD_ATTR_SIZES] = sizeof(hod_shape),
+    [HOD_ATTR_PAIR] = 2 * sizeof(int64_t), [HOD_ATTR_QUAD] = 4 * sizeof(int64_t),
 };
 
 static void copy_sizes(hod_shape *dst, const hod_shape *src)

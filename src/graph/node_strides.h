@@ -1,7 +1,7 @@
 /* How the eager kernels lay out each value: what decides whether a reshape needs a copy.
  *
- *     int64_t strides[HOD_MAX_DIMS];
- *     if (!hod__node_strides(g, r, known, strides)) ...      // a reshape of what cannot be viewed so
+ *     hod_strides strides;
+ *     if (!hod__node_strides(g, r, known, &strides)) ...      // a reshape that is no view
  */
 #ifndef HOD_GRAPH_NODE_STRIDES_H
 #define HOD_GRAPH_NODE_STRIDES_H

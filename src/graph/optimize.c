@@ -10,10 +10,11 @@
 
 #include <stdio.h>
 
-enum { MAX_ROUNDS = 8 }; /* two or three are usual; a pair of passes that undo each other ends here */
+/* Two or three are usual; a pair of passes that undo each other ends here. */
+enum { MAX_ROUNDS = 8 };
 
-#define DEFAULT false
-#define OFF true
+#define DEFAULT                 false
+#define OFF                     true
 #define PASS(name_, doc_, off_) {.name = #name_, .doc = doc_, .run = hod__##name_, .off = off_},
 const hod_pass hod__passes[] = {
 #include "graph/passes.def"
@@ -44,11 +45,11 @@ static bool listed(const char *variable, const char *name)
     return false;
 }
 
-static void print_after(const hod_graph *g, const char *what)
+static void print_graph(const hod_graph *g, const char *when, const char *what)
 {
     hod_text text = {0};
     if (hod__graph_print(g, &text) == 0)
-        fprintf(stderr, "# %s\n%s", what, text.data);
+        fprintf(stderr, "# %s %s\n%s", when, what, text.data);
     hod__text_free(&text);
 }
 
@@ -83,15 +84,18 @@ static int check(const hod_graph *g)
 
 int hod__graph_run_pass(hod_graph *g, const hod_pass *pass)
 {
-    bool before = hod_error() != NULL;
+    bool pending = hod_error() != NULL, shown = listed("HOD_PRINT", pass->name);
+    hod_graph *before = shown ? hod__graph_copy(g) : NULL;
     bool changed = pass->run(g);
-    if ((!before && hod_error()) || (changed && check(g))) {
-        hod__fail_context("after %s", pass->name);
-        return -1;
+    int rc = (!pending && hod_error()) || (changed && check(g)) ? -1 : changed;
+    if (before && rc) { /* a broken result is worth seeing, too */
+        print_graph(before, "before", pass->name);
+        print_graph(g, "after", pass->name);
     }
-    if (listed("HOD_PRINT", pass->name) && changed)
-        print_after(g, pass->name);
-    return changed;
+    hod__graph_free(before);
+    if (rc < 0)
+        hod__fail_context("after %s", pass->name);
+    return rc;
 }
 
 int hod__graph_optimize(hod_graph *g)
@@ -101,7 +105,7 @@ int hod__graph_optimize(hod_graph *g)
         return -1;
     }
     if (listed("HOD_PRINT", "recorded"))
-        print_after(g, "recorded");
+        print_graph(g, "as", "recorded");
     bool changed = true;
     for (int round = 0; changed && round < MAX_ROUNDS; round++) {
         changed = false;

@@ -53,9 +53,9 @@ hod_ref hod__draw_node(hod_drawing *d)
 
 hod_dtype hod__draw_dtype(hod_drawing *d)
 {
-    static const hod_dtype dtypes[] = {HOD_F32, HOD_F32, HOD_F32, HOD_F32, HOD_F32, HOD_F32,
-                                       HOD_F64, HOD_F64, HOD_F16, HOD_BF16, HOD_I64, HOD_I32,
-                                       HOD_U8,  HOD_BOOL};
+    static const hod_dtype dtypes[] = {HOD_F32, HOD_F32, HOD_F32, HOD_F32, HOD_F32,
+                                       HOD_F32, HOD_F64, HOD_F64, HOD_F16, HOD_BF16,
+                                       HOD_I64, HOD_I32, HOD_U8,  HOD_BOOL};
     return dtypes[hod__draw(d, HOD_COUNT(dtypes))];
 }
 
@@ -84,10 +84,9 @@ bool hod__is_float(hod_dtype dtype)
 
 double hod__whole_bound(hod_dtype dtype)
 {
-    static const double bounds[HOD_DTYPES] = {[HOD_F32] = 1 << 20, [HOD_F64] = 1 << 20,
-                                              [HOD_F16] = 1024,    [HOD_BF16] = 128,
-                                              [HOD_I64] = 1 << 20, [HOD_I32] = 1 << 20,
-                                              [HOD_U8] = 255,      [HOD_BOOL] = 1};
+    static const double bounds[HOD_DTYPES] = {
+        [HOD_F32] = 1 << 20, [HOD_F64] = 1 << 20, [HOD_F16] = 1024, [HOD_BF16] = 128,
+        [HOD_I64] = 1 << 20, [HOD_I32] = 1 << 20, [HOD_U8] = 255,   [HOD_BOOL] = 1};
     return bounds[dtype];
 }
 
@@ -222,8 +221,8 @@ static int draw_outputs(hod_drawing *d)
     for (hod_ref r = 0; uses && r < d->g->n; r++) {
         bool input = hod__is_input(d->g, r);
         bool effect = !input && hod__node_info(d->g, r)->class == HOD_EFFECT;
-        bool wanted = !input && (effect ? hod__draw_one_in(d, 4)
-                                        : uses[r] == 0 || hod__draw_one_in(d, 12));
+        bool wanted =
+            !input && (effect ? hod__draw_one_in(d, 4) : uses[r] == 0 || hod__draw_one_in(d, 12));
         if (wanted && hod__graph_return(d->g, r)) {
             free(uses);
             return -1;

@@ -29,7 +29,7 @@ typedef struct hod_drawing {
     bool failed;
 } hod_drawing;
 
-uint64_t hod__draw_bits(uint64_t *state);    /* 64 random bits */
+uint64_t hod__draw_bits(uint64_t *state);     /* 64 random bits */
 int64_t hod__draw(hod_drawing *d, int64_t n); /* 0 .. n-1 */
 bool hod__draw_one_in(hod_drawing *d, int64_t n);
 hod_ref hod__draw_node(hod_drawing *d);

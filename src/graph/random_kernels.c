@@ -198,9 +198,9 @@ static hod_ref draw_gather(hod_drawing *d, hod_ref x)
     index.shape[dim] = 1 + hod__draw(d, 4);
     hod_attrs attrs = {.dim = {.dim = dim}};
     hod_ref in[] = {x, draw_index(d, &index, m.shape[dim])};
-    return in[1] == HOD_NO_REF ? in[1]
-                               : make(d, HOD_OP_gather, &attrs, 2, in, d->values[x].bound,
-                                      d->values[x].whole);
+    return in[1] == HOD_NO_REF
+               ? in[1]
+               : make(d, HOD_OP_gather, &attrs, 2, in, d->values[x].bound, d->values[x].whole);
 }
 
 /* x added at an index: up to all of a dimension's elements meet in one place. */
@@ -214,10 +214,9 @@ static hod_ref draw_scatter(hod_drawing *d, hod_ref x)
     to.shape[dim] = 1 + hod__draw(d, 5);
     hod_attrs attrs = {.scatter = {.dim = dim, .shape = hod_shape_of(to.ndim, to.shape)}};
     hod_ref in[] = {x, draw_index(d, &m, to.shape[dim])};
-    return in[1] == HOD_NO_REF
-               ? in[1]
-               : make(d, HOD_OP_scatter_add, &attrs, 2, in, bound,
-                      d->values[x].whole && bound <= hod__whole_bound(m.dtype));
+    return in[1] == HOD_NO_REF ? in[1]
+                               : make(d, HOD_OP_scatter_add, &attrs, 2, in, bound,
+                                      d->values[x].whole && bound <= hod__whole_bound(m.dtype));
 }
 
 static hod_ref draw_embedding(hod_drawing *d, hod_ref x)
@@ -227,19 +226,18 @@ static hod_ref draw_embedding(hod_drawing *d, hod_ref x)
         return HOD_NO_REF;
     if (hod__draw_one_in(d, 2)) {
         hod_ref in[] = {x, draw_index(d, &index, m.shape[0])};
-        return in[1] == HOD_NO_REF ? in[1]
-                                   : make(d, HOD_OP_embedding, NULL, 2, in, d->values[x].bound,
-                                          d->values[x].whole);
+        return in[1] == HOD_NO_REF
+                   ? in[1]
+                   : make(d, HOD_OP_embedding, NULL, 2, in, d->values[x].bound, d->values[x].whole);
     }
     double bound = d->values[x].bound * (double)m.shape[0];
     index.shape[0] = m.shape[0];
     m.shape[0] = 1 + hod__draw(d, 5);
     hod_attrs attrs = {.shape = {.shape = hod_shape_of(m.ndim, m.shape)}};
     hod_ref in[] = {x, draw_index(d, &index, m.shape[0])};
-    return in[1] == HOD_NO_REF
-               ? in[1]
-               : make(d, HOD_OP_embedding_back, &attrs, 2, in, bound,
-                      d->values[x].whole && bound <= hod__whole_bound(m.dtype));
+    return in[1] == HOD_NO_REF ? in[1]
+                               : make(d, HOD_OP_embedding_back, &attrs, 2, in, bound,
+                                      d->values[x].whole && bound <= hod__whole_bound(m.dtype));
 }
 
 static hod_ref draw_contiguous(hod_drawing *d, hod_ref x)
@@ -250,9 +248,9 @@ static hod_ref draw_contiguous(hod_drawing *d, hod_ref x)
 hod_ref hod__draw_kernel(hod_drawing *d)
 {
     static hod_ref (*const moves[])(hod_drawing *, hod_ref) = {
-        draw_matmul, draw_matmul, draw_matmul, draw_conv,    draw_conv,      draw_pool,      draw_pool,
-        draw_concat, draw_concat, draw_gather, draw_scatter, draw_embedding, draw_unslice,
-        draw_contiguous,
+        draw_matmul,  draw_matmul,    draw_matmul,  draw_conv,       draw_conv,
+        draw_pool,    draw_pool,      draw_concat,  draw_concat,     draw_gather,
+        draw_scatter, draw_embedding, draw_unslice, draw_contiguous,
     };
     return moves[hod__draw(d, HOD_COUNT(moves))](d, hod__draw_node(d));
 }

@@ -44,11 +44,13 @@ static hod_ref draw_guarded(hod_drawing *d, hod_ref x)
     switch (hod__draw(d, 5)) {
     case 0: return hod__draw_unary(d, HOD_OP_log, above(d, x, 1), log1p(d->values[x].bound), false);
     case 1:
-        return hod__draw_unary(d, HOD_OP_sqrt, above(d, x, .5), sqrt(d->values[x].bound + 1), false);
+        return hod__draw_unary(d, HOD_OP_sqrt, above(d, x, .5), sqrt(d->values[x].bound + 1),
+                               false);
     case 2: return hod__draw_unary(d, HOD_OP_rsqrt, above(d, x, .5), 1.5, false);
     case 3: return hod__draw_unary(d, HOD_OP_reciprocal, above(d, x, 1), 1, false);
     default:
-        return hod__draw_unary(d, HOD_OP_exp, hod__draw_unary(d, HOD_OP_tanh, x, 1, false), 3, false);
+        return hod__draw_unary(d, HOD_OP_exp, hod__draw_unary(d, HOD_OP_tanh, x, 1, false), 3,
+                               false);
     }
 }
 
@@ -65,12 +67,12 @@ static hod_ref draw_unary_int(hod_drawing *d, hod_ref x)
 /* What jumps at whole numbers or halves, of whole floats only. */
 static hod_ref draw_jump(hod_drawing *d, hod_ref x)
 {
-    static const hod_op ops[] = {HOD_OP_floor, HOD_OP_ceil, HOD_OP_round, HOD_OP_sign,
+    static const hod_op ops[] = {HOD_OP_floor,       HOD_OP_ceil,  HOD_OP_round, HOD_OP_sign,
                                  HOD_OP_logical_not, HOD_OP_isnan, HOD_OP_isinf, HOD_OP_isfinite};
     if (!d->values[x].whole)
         return HOD_NO_REF;
-    return hod__draw_unary(d, ops[hod__draw(d, HOD_COUNT(ops))], x,
-                           HOD_MAX(d->values[x].bound, 1), true);
+    return hod__draw_unary(d, ops[hod__draw(d, HOD_COUNT(ops))], x, HOD_MAX(d->values[x].bound, 1),
+                           true);
 }
 
 /* Some value of x's type that broadcasts with x: one there is, or an input. */
@@ -84,7 +86,8 @@ static hod_ref draw_partner(hod_drawing *d, hod_ref x)
             int64_t a = metas[0].shape[metas[0].ndim - k], b = metas[1].shape[metas[1].ndim - k];
             fits = a == b || a == 1 || b == 1;
         }
-        if (fits && (numel_of(d, x) < 64 || numel_of(d, y) < 64 || numel_of(d, x) == numel_of(d, y)))
+        if (fits &&
+            (numel_of(d, x) < 64 || numel_of(d, y) < 64 || numel_of(d, x) == numel_of(d, y)))
             return y;
     }
     hod_meta meta = hod__node_meta(d->g, x);
@@ -99,8 +102,8 @@ static hod_ref draw_partner(hod_drawing *d, hod_ref x)
 
 static hod_ref draw_compare(hod_drawing *d, hod_ref x, hod_ref y)
 {
-    static const hod_op ops[] = {HOD_OP_eq, HOD_OP_ne, HOD_OP_lt, HOD_OP_le, HOD_OP_gt, HOD_OP_ge,
-                                 HOD_OP_logical_and, HOD_OP_logical_or};
+    static const hod_op ops[] = {HOD_OP_eq, HOD_OP_ne, HOD_OP_lt,          HOD_OP_le,
+                                 HOD_OP_gt, HOD_OP_ge, HOD_OP_logical_and, HOD_OP_logical_or};
     return hod__draw_op(d, ops[hod__draw(d, HOD_COUNT(ops))], NULL, 2, (hod_ref[]){x, y}, 1, true);
 }
 
@@ -117,7 +120,8 @@ static hod_ref draw_quotient(hod_drawing *d, hod_ref x, hod_ref y)
 
 static hod_ref draw_binary(hod_drawing *d, hod_ref x)
 {
-    static const hod_op ops[] = {HOD_OP_add, HOD_OP_sub, HOD_OP_mul, HOD_OP_maximum, HOD_OP_minimum};
+    static const hod_op ops[] = {HOD_OP_add, HOD_OP_sub, HOD_OP_mul, HOD_OP_maximum,
+                                 HOD_OP_minimum};
     hod_dtype dtype = dtype_of(d, x);
     hod_ref y = draw_partner(d, x);
     if (y == HOD_NO_REF)
@@ -130,7 +134,9 @@ static hod_ref draw_binary(hod_drawing *d, hod_ref x)
     if (hod__is_float(dtype) && hod__draw_one_in(d, 5))
         return draw_quotient(d, x, y);
     int64_t i = hod__draw(d, HOD_COUNT(ops));
-    double bound = i < 2 ? a.bound + b.bound : i == 2 ? a.bound * b.bound : HOD_MAX(a.bound, b.bound);
+    double bound = i < 2    ? a.bound + b.bound
+                   : i == 2 ? a.bound * b.bound
+                            : HOD_MAX(a.bound, b.bound);
     bool fits = bound <= hod__whole_bound(dtype);
     if (!hod__is_float(dtype) && !fits && dtype != HOD_U8)
         return HOD_NO_REF;
@@ -205,8 +211,8 @@ static hod_ref draw_extreme(hod_drawing *d, hod_ref x, hod_attrs attrs, int64_t 
     if (count == 0)
         return HOD_NO_REF;
     if (v.whole && (dims & (dims - 1)) == 0 && hod__draw_one_in(d, 2))
-        return hod__draw_op(d, hod__draw_one_in(d, 2) ? HOD_OP_argmax : HOD_OP_argmin, &attrs, 1, &x,
-                            (double)count, true);
+        return hod__draw_op(d, hod__draw_one_in(d, 2) ? HOD_OP_argmax : HOD_OP_argmin, &attrs, 1,
+                            &x, (double)count, true);
     return hod__draw_op(d, hod__draw_one_in(d, 2) ? HOD_OP_amax : HOD_OP_amin, &attrs, 1, &x,
                         v.bound, v.whole);
 }
@@ -230,13 +236,13 @@ hod_ref hod__draw_reduction(hod_drawing *d)
         return draw_extreme(d, x, attrs, count);
     hod_dtype to = hod__is_float(meta.dtype) ? meta.dtype : HOD_I64;
     bool prod = kind == 2 && count <= 3 && v.bound <= 4;
-    double bound = prod ? pow(HOD_MAX(v.bound, 1), (double)HOD_MAX(count, 1))
-                        : v.bound * (double)count;
+    double bound =
+        prod ? pow(HOD_MAX(v.bound, 1), (double)HOD_MAX(count, 1)) : v.bound * (double)count;
     bool whole = v.whole && bound <= hod__whole_bound(to);
     if (!hod__is_float(to) && !whole)
         return HOD_NO_REF;
-    return hod__draw_tame(d, hod__draw_op(d, prod ? HOD_OP_prod : HOD_OP_sum, &attrs, 1, &x, bound,
-                                          whole));
+    return hod__draw_tame(
+        d, hod__draw_op(d, prod ? HOD_OP_prod : HOD_OP_sum, &attrs, 1, &x, bound, whole));
 }
 
 /* ---- views ----------------------------------------------------------------------------------- */
@@ -335,8 +341,8 @@ static hod_ref draw_uniform(hod_drawing *d, const hod_meta *meta)
                     hod__draw_input(d, &index, 'j', 1000, HOD_INPUT_DATA)};
     if (in[0] == HOD_NO_REF || in[1] == HOD_NO_REF)
         return HOD_NO_REF;
-    hod_attrs attrs = {.uniform = {.stream = hod__draw(d, 100),
-                                   .shape = hod_shape_of(meta->ndim, meta->shape)}};
+    hod_attrs attrs = {
+        .uniform = {.stream = hod__draw(d, 100), .shape = hod_shape_of(meta->ndim, meta->shape)}};
     return hod__draw_op(d, HOD_OP_uniform, &attrs, 2, in, 1, false);
 }
 

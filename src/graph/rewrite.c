@@ -59,7 +59,8 @@ hod_ref hod__rewrite_next_change(const hod_rewrite *w, int32_t input)
 static bool outlives(const hod_rewrite *w, hod_ref r)
 {
     int32_t input = hod__node_storage(w->g, r);
-    return input < 0 || (readable(w, r) && w->last_use[w->at] <= hod__rewrite_next_change(w, input));
+    return input < 0 ||
+           (readable(w, r) && w->last_use[w->at] <= hod__rewrite_next_change(w, input));
 }
 
 static int note_strides(hod_rewrite *w, hod_ref r)
@@ -89,8 +90,8 @@ static hod_ref append(hod_rewrite *w, hod_op op, const hod_attrs *attrs, int n, 
         }
     }
     bool pending = hod_error() != NULL;
-    hod_ref r = meta ? hod__graph_add(w->g, op, attrs, n, in, meta)
-                     : hod__graph_op(w->g, op, attrs, n, in);
+    hod_ref r =
+        meta ? hod__graph_add(w->g, op, attrs, n, in, meta) : hod__graph_op(w->g, op, attrs, n, in);
     if (r == HOD_NO_REF && !pending && hod_error_kind_pending() == HOD_ERROR_ARGUMENT) {
         hod_error_take(NULL); /* the operator does not take these types: the rule does not fit */
         return r;
@@ -115,8 +116,7 @@ static hod_ref visit(hod_rewrite *w, hod_ref r)
     return to == HOD_NO_REF ? r : to;
 }
 
-hod_ref hod__rewrite_op(hod_rewrite *w, hod_op op, const hod_attrs *attrs, int n,
-                        const hod_ref *in)
+hod_ref hod__rewrite_op(hod_rewrite *w, hod_op op, const hod_attrs *attrs, int n, const hod_ref *in)
 {
     for (int i = 0; i < n; i++)
         if (in[i] == HOD_NO_REF || !readable(w, in[i]))

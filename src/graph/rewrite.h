@@ -22,18 +22,18 @@ typedef struct hod_rewrite hod_rewrite;
 typedef hod_ref hod_visit(hod_rewrite *w, hod_ref r);
 
 struct hod_rewrite {
-    hod_graph *g;          /* being written; read freely, append through hod__rewrite_op */
-    void *context;         /* the pass's own */
-    hod_strides *strides;  /* of each node of g */
+    hod_graph *g;         /* being written; read freely, append through hod__rewrite_op */
+    void *context;        /* the pass's own */
+    hod_strides *strides; /* of each node of g */
     /* inner */
     int64_t n_strides, cap_strides;
     const hod_graph *old;
     hod_visit *visit;
-    hod_ref *map;          /* old node -> new node */
-    hod_ref *last_use;     /* of each old node: the last reader; old->n when returned */
-    hod_ref *holder;       /* of each input: the new node that has its value now */
+    hod_ref *map;      /* old node -> new node */
+    hod_ref *last_use; /* of each old node: the last reader; old->n when returned */
+    hod_ref *holder;   /* of each input: the new node that has its value now */
     hod_ref *first_effect, *last_effect; /* of each input, old numbers; HOD_NO_REF: none */
-    hod_ref at;            /* the old node whose place, flags and position new nodes take */
+    hod_ref at; /* the old node whose place, flags and position new nodes take */
     int depth;
     bool failed;
 };

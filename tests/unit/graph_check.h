@@ -61,8 +61,8 @@ static inline void graph_result_free(graph_result *r)
 /* Changes each number of t that is not whole by one unit in the last place, up or down. */
 static inline void graph_nudge(hod_tensor *t, uint64_t seed)
 {
-    static const double unit[HOD_DTYPES] = {[HOD_F32] = 0x1p-23, [HOD_F64] = 0x1p-52,
-                                            [HOD_F16] = 0x1p-10, [HOD_BF16] = 0x1p-7};
+    static const double unit[HOD_DTYPES] = {
+        [HOD_F32] = 0x1p-23, [HOD_F64] = 0x1p-52, [HOD_F16] = 0x1p-10, [HOD_BF16] = 0x1p-7};
     hod_tensor *like = hod_empty(HOD_F64, hod_tensor_shape(t));
     double *factor = hod_tensor_mutable_data(like);
     for (int64_t i = 0; i < hod_tensor_numel(t); i++) {
@@ -112,7 +112,8 @@ static inline bool graph_same_value(double a, double b)
 }
 
 /* Index of the first value of result i that differs, or -1. */
-static inline int64_t graph_first_difference(const graph_result *a, const graph_result *b, int64_t i)
+static inline int64_t graph_first_difference(const graph_result *a, const graph_result *b,
+                                             int64_t i)
 {
     if (a->numel[i] != b->numel[i] || a->dtype[i] != b->dtype[i])
         return 0;

@@ -48,10 +48,8 @@ static void append_graph(hod_graph *all, const hod_graph *g)
  * f64: the same promise, in its own precision. */
 static double tolerance_of(hod_dtype dtype)
 {
-    static const double of[HOD_DTYPES] = {[HOD_F32] = 1e-5,
-                                          [HOD_F64] = 1e-13,
-                                          [HOD_F16] = 16 * 0x1p-12,
-                                          [HOD_BF16] = 16 * 0x1p-9};
+    static const double of[HOD_DTYPES] = {
+        [HOD_F32] = 1e-5, [HOD_F64] = 1e-13, [HOD_F16] = 16 * 0x1p-12, [HOD_BF16] = 16 * 0x1p-9};
     return of[dtype];
 }
 
@@ -112,7 +110,8 @@ static graph_result run_program(hod_program *p, const hod_graph *all, const part
     return r;
 }
 
-static void fail_part(const part *p, const char *what, int64_t result, int64_t k, double a, double b)
+static void fail_part(const part *p, const char *what, int64_t result, int64_t k, double a,
+                      double b)
 {
     char *text = graph_text_of(p->g);
     FAIL("seed %d, %s %d, element %d: interpreted %.9g, compiled %.9g\n%s", (int)p->seed, what,
@@ -274,4 +273,4 @@ static void check_range(uint64_t from, uint64_t to)
 // clang-format off
 RANGE(00) RANGE(01) RANGE(02) RANGE(03) RANGE(04) RANGE(05) RANGE(06) RANGE(07) RANGE(08) RANGE(09)
 RANGE(10) RANGE(11) RANGE(12) RANGE(13) RANGE(14) RANGE(15) RANGE(16) RANGE(17) RANGE(18) RANGE(19)
-// clang-format on
+    // clang-format on

@@ -109,7 +109,8 @@ TEST(graph_attrs_ignore_padding)
     memset(&b, 0xaa, sizeof b);
     a.reduce.dims = b.reduce.dims = 1;
     a.reduce.keepdim = b.reduce.keepdim = false;
-    hod_ref y = hod__graph_op(g, HOD_OP_sum, &a, 1, &x), z = hod__graph_op(g, HOD_OP_sum, &b, 1, &x);
+    hod_ref y = hod__graph_op(g, HOD_OP_sum, &a, 1, &x),
+            z = hod__graph_op(g, HOD_OP_sum, &b, 1, &x);
     CHECK(memcmp(&hod__node(g, y)->attrs, &hod__node(g, z)->attrs, sizeof a) == 0);
     hod__graph_free(g);
 }
@@ -187,9 +188,10 @@ TEST(graph_validate_corrupt_tables)
 TEST(graph_interpret_computes)
 {
     HOD_SCOPE(s);
-    hod_graph *g = parsed("graph g { %0 = input f32 (2,3) \"x\" %1 = permute f32 (3,2) %0 {order=(1,0)}\n"
-                          "%2 = matmul f32 (2,2) %0 %1 %3 = sum f32 () %2 {dims=(0,1)}\n"
-                          "return %2 %3 }");
+    hod_graph *g =
+        parsed("graph g { %0 = input f32 (2,3) \"x\" %1 = permute f32 (3,2) %0 {order=(1,0)}\n"
+               "%2 = matmul f32 (2,2) %0 %1 %3 = sum f32 () %2 {dims=(0,1)}\n"
+               "return %2 %3 }");
     hod_tensor *x = hod_from_floats((float[]){1, 2, 3, 4, 5, 6}, HOD_SHAPE(2, 3)), *out[2];
     CHECK(hod__graph_interpret(g, &x, NULL, out) == 0);
     double got[4];
@@ -259,9 +261,10 @@ TEST(graph_interpret_refuses_other_inputs)
 
 TEST(graph_survives_every_failing_allocation)
 {
-    const char *text = "graph g { %0 = input f32 (2) \"x\" %1 = neg f32 (2) %0 %2 = neg f32 (2) %1\n"
-                       "%3 = full f32 () {value=2} %4 = sqrt f32 () %3 %5 = mul f32 (2) %2 %4\n"
-                       "%6 = mul f32 (2) %4 %2 %7 = add f32 (2) %5 %6 return %7 }";
+    const char *text =
+        "graph g { %0 = input f32 (2) \"x\" %1 = neg f32 (2) %0 %2 = neg f32 (2) %1\n"
+        "%3 = full f32 () {value=2} %4 = sqrt f32 () %3 %5 = mul f32 (2) %2 %4\n"
+        "%6 = mul f32 (2) %4 %2 %7 = add f32 (2) %5 %6 return %7 }";
     for (int64_t n = 0;; n++) {
         hod__alloc_fail_after = n;
         hod_graph *g = hod__graph_parse(text), *copy = g ? hod__graph_copy(g) : NULL;

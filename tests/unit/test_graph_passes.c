@@ -265,8 +265,9 @@ TEST(graph_passes_can_be_skipped)
 
 TEST(graph_passes_inexact_is_off)
 {
-    hod_graph *g = hod__graph_parse("graph g { %0 = input f32 (2) \"x\" %1 = full f32 () {value=2}\n"
-                                    "%2 = pow f32 (2) %0 %1 return %2 }");
+    hod_graph *g =
+        hod__graph_parse("graph g { %0 = input f32 (2) \"x\" %1 = full f32 () {value=2}\n"
+                         "%2 = pow f32 (2) %0 %1 return %2 }");
     CHECK(hod__graph_optimize(g) == 0);
     EQ_INT(g->n, 3);
     setenv("HOD_ENABLE", "opt_inexact", 1);

@@ -12,10 +12,10 @@ typedef struct instance {
     const hod_rules *rules;
     hod_graph *g;
     hod_dtype dtype;
-    double constant;                       /* of capital letters */
-    bool positive;                         /* inputs between .5 and 3 */
+    double constant; /* of capital letters */
+    bool positive;   /* inputs between .5 and 3 */
     hod_ref of[HOD_RULE_LETTERS];
-    int role[HOD_RULE_LETTERS];            /* which of the pairs: 0, 1, 2 */
+    int role[HOD_RULE_LETTERS]; /* which of the pairs: 0, 1, 2 */
     int64_t n;
 } instance;
 
@@ -23,7 +23,7 @@ typedef struct instance {
 
 static int special_values(hod_dtype dtype, bool positive, double *v)
 {
-    static const double floats[] = {0.0,      -0.0, 1.0,  -1.0,   0.5,     -0.5,    2.0, -3.25,
+    static const double floats[] = {0.0,      -0.0,      1.0, -1.0, 0.5,   -0.5,    2.0, -3.25,
                                     INFINITY, -INFINITY, NAN, 6e-8, -6e-8, 60000.0, 0.1, -1.75};
     static const double positives[] = {0.5, 0.6, 0.75, 0.9, 1.0, 1.1, 1.5, 2.0, 2.5, 3.0};
     static const double ints[] = {0, 1, -1, 2, -2, 3, 7, -7, 100, -100, 255, 1000, -999};
@@ -56,7 +56,7 @@ static hod_tensor *input_values(hod_dtype dtype, bool positive, int role, int64_
 
 /* ---- instances ------------------------------------------------------------------------------- */
 
-/* The node of a term; `dtype` is the type wanted of a letter. HOD_NO_REF: no such operator for it. */
+/* The node of a term; `dtype` is the type wanted of a letter. HOD_NO_REF: not for that type. */
 static hod_ref build(instance *x, int term, hod_dtype dtype)
 {
     const hod_term *t = &x->rules->terms[term];
@@ -75,8 +75,8 @@ static hod_ref build(instance *x, int term, hod_dtype dtype)
     if (t->kind == HOD_TERM_VALUE) {
         hod_meta meta = {.dtype = dtype, .ndim = 1, .shape = {x->n}};
         if (x->of[t->letter] == HOD_NO_REF)
-            x->of[t->letter] =
-                hod__graph_input(x->g, &meta, NULL, HOD_INPUT_DATA, (char[]){'0' + (char)x->role[t->letter], 0});
+            x->of[t->letter] = hod__graph_input(x->g, &meta, NULL, HOD_INPUT_DATA,
+                                                (char[]){'0' + (char)x->role[t->letter], 0});
         return x->of[t->letter];
     }
     attrs.cast.dtype = t->op == HOD_OP_cast ? dtype : HOD_F32;
@@ -201,8 +201,9 @@ TEST(graph_rules_hold_for_all_types_and_values)
 
 TEST(graph_rules_respect_signed_zero)
 {
-    hod_graph *g = hod__graph_parse("graph g { %0 = input f32 (2) \"x\" %1 = full f32 () {value=-0}\n"
-                                    "%2 = sub f32 (2) %0 %1 return %2 }");
+    hod_graph *g =
+        hod__graph_parse("graph g { %0 = input f32 (2) \"x\" %1 = full f32 () {value=-0}\n"
+                         "%2 = sub f32 (2) %0 %1 return %2 }");
     CHECK(hod__graph_run_pass(g, hod__pass_of("opt_simplify")) == 0); /* -0 - -0 is +0 */
     hod__graph_free(g);
 }

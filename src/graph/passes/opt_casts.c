@@ -15,9 +15,9 @@ static const struct {
     int whole, exponent;
     bool is_signed;
 } types[HOD_DTYPES] = {
-    [HOD_F32] = {24, 8, true},  [HOD_F64] = {53, 11, true}, [HOD_F16] = {11, 5, true},
-    [HOD_BF16] = {8, 8, true},  [HOD_I64] = {63, 0, true},  [HOD_I32] = {31, 0, true},
-    [HOD_U8] = {8, 0, false},   [HOD_BOOL] = {1, 0, false},
+    [HOD_F32] = {24, 8, true}, [HOD_F64] = {53, 11, true}, [HOD_F16] = {11, 5, true},
+    [HOD_BF16] = {8, 8, true}, [HOD_I64] = {63, 0, true},  [HOD_I32] = {31, 0, true},
+    [HOD_U8] = {8, 0, false},  [HOD_BOOL] = {1, 0, false},
 };
 
 /* Can `to` hold every value of `from`? An integer needs a float whose whole numbers reach as far;
@@ -34,7 +34,8 @@ static hod_ref join(hod_rewrite *w, hod_ref r)
     if (!hod__node_is(w->g, middle, HOD_OP_cast))
         return r;
     hod_ref x = hod__node_in(w->g, middle)[0];
-    hod_dtype from = (hod_dtype)w->g->nodes[x].dtype, through = (hod_dtype)w->g->nodes[middle].dtype;
+    hod_dtype from = (hod_dtype)w->g->nodes[x].dtype;
+    hod_dtype through = (hod_dtype)w->g->nodes[middle].dtype;
     if (!lossless(from, through))
         return r;
     if (from == (hod_dtype)w->g->nodes[r].dtype)

@@ -3,8 +3,8 @@
  *     %2 exp %0   %3 add %0 %1   %4 exp %0   %5 add %1 %0   %6 mul %4 %5   return %6
  *       ->   %2 exp %0   %3 add %0 %1   %4 mul %2 %3   return %4
  *
- * One walk with a hash table finds all, since equal inputs have been merged before their users come.
- * The same operator, parameters and inputs suffice: operators are pure, a random one names its key,
+ * One walk with a hash table finds all, since equal inputs are merged before their users come. The
+ * same operator, parameters and inputs suffice: operators are pure, a random one names its key,
  * and reads of an input before and after an effect are different nodes. Effects themselves are
  * never merged. What is equal but read from far away is merged as well: a later pass that wants to
  * recompute instead of keep duplicates on purpose, and runs after this one.

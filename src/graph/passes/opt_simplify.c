@@ -5,8 +5,8 @@
  * Exact rules run always: a compiled step must give what the eager one gives. The others are a pass
  * of their own, off by default.
  */
-#include "graph/passes.h"
 #include "graph/algebra.h"
+#include "graph/passes.h"
 
 static hod_ref exact(hod_rewrite *w, hod_ref r)
 {
