@@ -150,6 +150,22 @@ static char *use(const emitter *e, int i)
     }
 }
 
+/* The accumulator of reduction i: apart from its value, because sums of short floats accumulate in
+ * double. That costs nothing where memory or latency bounds a sweep, and a long sum then rounds
+ * once, as the eager kernels' blocked sums nearly do. */
+static char *accumulator(const emitter *e, int i)
+{
+    return e->p->nest == HOD_NEST_LANE_KEPT ? hod__format("a%d[x%d]", i, e->p->n_axes - 1)
+                                            : hod__format("a%d", i);
+}
+
+static const char *accumulator_type(const emitter *e, int i)
+{
+    const hod_node *n = node_of(e, i);
+    bool wide = n->op == HOD_OP_sum && (n->dtype == HOD_F32 || is_half(n->dtype));
+    return wide ? "double" : types[n->dtype].computed;
+}
+
 /* Replaces the identifiers of an operator's text: its inputs, `acc`, and the helpers' prefix. */
 static void substitute(hod_text *t, const char *expr, char *const *in, const char *acc,
                        const char *prefix)
@@ -214,7 +230,7 @@ static char *expression(const emitter *e, int i)
         hod__text(&t, "(add%d ? %s : 0) + %s", i, old ? old : "", in[1]);
         free(old);
     } else {
-        char *acc = use(e, i);
+        char *acc = accumulator(e, i);
         substitute(&t, info->expr, in, acc ? acc : "", types[from].prefix);
         free(acc);
     }
@@ -300,9 +316,10 @@ static void emit_body(emitter *e, int sweep)
             continue;
         const hod_value *v = &p->value[i];
         const char *type = types[node_of(e, i)->dtype].computed;
-        char *x = expression(e, i), *name = use(e, i);
-        if (v->kind == HOD_VALUE_FOLDED) {
-            line(e, "%s = (%s)(%s);", name ? name : "", type, x ? x : "");
+        bool folds = v->kind == HOD_VALUE_FOLDED;
+        char *x = expression(e, i), *name = folds ? accumulator(e, i) : use(e, i);
+        if (folds) {
+            line(e, "%s = (%s)(%s);", name ? name : "", accumulator_type(e, i), x ? x : "");
         } else {
             line(e, "const %s %s = (%s)(%s);", type, name ? name : "", type, x ? x : "");
             if (v->sweep == sweep)
@@ -326,9 +343,16 @@ static void emit_point(emitter *e, int i)
         line(e, e->p->nest == HOD_NEST_LANE_KEPT ? "%s%s = (%s)(%s);" : "const %s %s = (%s)(%s);",
              e->p->nest == HOD_NEST_LANE_KEPT ? "" : type, name ? name : "", type, x ? x : "");
         free(x);
-    } else if (is_half(n->dtype)) {
-        line(e, "%s = %s(%s(%s));", name ? name : "", types[n->dtype].load, types[n->dtype].store,
-             name ? name : "");
+    } else {
+        char *acc = accumulator(e, i);
+        const char *declare = e->p->nest == HOD_NEST_LANE_KEPT ? "" : "const ";
+        const char *of = *declare ? type : "";
+        if (is_half(n->dtype))
+            line(e, "%s%s %s = %s(%s((float)%s));", declare, of, name ? name : "",
+                 types[n->dtype].load, types[n->dtype].store, acc ? acc : "");
+        else
+            line(e, "%s%s %s = (%s)%s;", declare, of, name ? name : "", type, acc ? acc : "");
+        free(acc);
     }
     store(e, i, name ? name : "");
     free(name);
@@ -386,15 +410,17 @@ static void start_folds(emitter *e, int sweep)
         const hod_node *n = node_of(e, i);
         hod_text start = {0};
         substitute(&start, hod__op_info[n->op].start, NULL, "", types[n->dtype].limits);
-        const char *type = types[n->dtype].computed;
+        const char *type = accumulator_type(e, i);
         char *s = hod__text_take(&start);
         int lane = e->p->n_axes - 1;
-        if (lanes)
-            line(e, "for (i64 x%d = 0; x%d < %d; x%d++) v%d[x%d] = (%s)(%s);", lane, lane,
-                 e->p->strips ? HOD_LANES : (int)e->p->axis[lane].extent, lane, i, lane, type,
-                 s ? s : "");
-        else
-            line(e, "%s v%d = (%s)(%s);", type, i, type, s ? s : "");
+        int width = !lanes ? 1 : e->p->strips ? HOD_LANES : (int)e->p->axis[lane].extent;
+        if (lanes) {
+            line(e, "%s a%d[%d];", type, i, width);
+            line(e, "for (i64 x%d = 0; x%d < %d; x%d++) a%d[x%d] = (%s)(%s);", lane, lane, width,
+                 lane, i, lane, type, s ? s : "");
+        } else {
+            line(e, "%s a%d = (%s)(%s);", type, i, type, s ? s : "");
+        }
         free(s);
     }
 }
@@ -415,7 +441,7 @@ static void fold_pragma(emitter *e, int sweep)
             continue;
         for (int k = 0; k < HOD_COUNT(folds); k++)
             if (folds[k].op == (hod_op)node_of(e, i)->op)
-                hod__text(&t, " reduction(%s : v%d)", folds[k].name, i);
+                hod__text(&t, " reduction(%s : a%d)", folds[k].name, i);
     }
     char *s = hod__text_take(&t);
     line(e, "%s", s ? s : "");
