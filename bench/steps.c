@@ -7,9 +7,9 @@
  * optimizers and settings, fixed random data. As in hod's trainer there are two compiled functions in
  * one arena: forward and backward, then the update, which needs the norm of all gradients anyway.
  *
- * Keys: ms_median, ms_min (over `steps` steps after warm-up), compile_seconds (the first step, with
- * recording, generated C and the system compiler; warm when HOD_CACHE_DIR holds the kernels),
- * kernels, compiled (by this run), rss_bytes (peak resident size from before the network to the
+ * Keys: ms_median, ms_min (over `steps` steps after warm-up), compile_seconds (the first step, as in
+ * the peer), program_seconds (of it, passes, generated C, the system compiler and loading; warm when
+ * HOD_CACHE_DIR holds the kernels), kernels, compiled (by this run), rss_bytes (peak resident size from before the network to the
  * end, less what was resident before), allocated_bytes (peak of hod's allocator: parameters,
  * optimizer state, data and arena), planned_bytes (the arena as planned).
  */
