@@ -7,11 +7,11 @@
  * optimizers and settings, fixed random data. As in hod's trainer there are two compiled functions in
  * one arena: forward and backward, then the update, which needs the norm of all gradients anyway.
  *
- * Keys: ms_median, ms_min (over `steps` steps after warm-up), compile_seconds (the first step, as in
- * the peer), program_seconds (of it, passes, generated C, the system compiler and loading; warm when
- * HOD_CACHE_DIR holds the kernels), kernels, compiled (by this run), rss_bytes (peak resident size from before the network to the
- * end, less what was resident before), allocated_bytes (peak of hod's allocator: parameters,
- * optimizer state, data and arena), planned_bytes (the arena as planned).
+ * Keys: ms_median, ms_min (over `steps` steps after warm-up), compile_seconds (the first step, as
+ * in the peer), program_seconds (of it: passes, generated C, the system compiler and loading; warm
+ * when HOD_CACHE_DIR holds the kernels), kernels, compiled (by this run), rss_bytes (peak resident
+ * size from before the network to the end, less what was resident before), allocated_bytes (peak of
+ * hod's allocator: parameters, optimizer state, data and arena), planned_bytes (the arena).
  */
 #include "models/models.h"
 
@@ -181,15 +181,17 @@ static int measure(const bench_case *c, int mode, double limit)
     if (rc == 0) {
         qsort(ms, (size_t)n, sizeof *ms, by_size);
         hod_compile_report a = hod_fn_report(s.accumulate), u = hod_fn_report(s.update);
-        rc = hod_event(
-            stdout, "step", HOD_TEXT("model", c->name), HOD_TEXT("mode", modes[mode].name),
-            HOD_NUMBER("ms_median", ms[n / 2]), HOD_NUMBER("ms_min", ms[0]), HOD_INT("steps", n),
-            HOD_NUMBER("compile_seconds", first), HOD_INT("kernels", a.kernels + u.kernels),
-            HOD_INT("compiled", a.kernels_compiled + u.kernels_compiled),
-            HOD_INT("library_calls", a.library_calls),
-            HOD_INT("rss_bytes", status("VmHWM") - resident),
-            HOD_INT("allocated_bytes", hod_memory().allocated_peak),
-            HOD_INT("planned_bytes", hod_arena_bytes(s.arena)));
+        rc = hod_event(stdout, "step", HOD_TEXT("model", c->name),
+                       HOD_TEXT("mode", modes[mode].name), HOD_NUMBER("ms_median", ms[n / 2]),
+                       HOD_NUMBER("ms_min", ms[0]), HOD_INT("steps", n),
+                       HOD_NUMBER("compile_seconds", first),
+                       HOD_NUMBER("program_seconds", a.compile_seconds + u.compile_seconds),
+                       HOD_INT("kernels", a.kernels + u.kernels),
+                       HOD_INT("compiled", a.kernels_compiled + u.kernels_compiled),
+                       HOD_INT("library_calls", a.library_calls),
+                       HOD_INT("rss_bytes", status("VmHWM") - resident),
+                       HOD_INT("allocated_bytes", hod_memory().allocated_peak),
+                       HOD_INT("planned_bytes", hod_arena_bytes(s.arena)));
     }
     step_free(&s);
     free(ms);
