@@ -5,69 +5,9 @@
 
 typedef void cast_row(int64_t n, void *out, int64_t so, const void *in, int64_t s);
 
-#define ELEM_F32
-#include "ops/elem_tmpl.h"
-#undef ELEM_F32
-#include "ops/cast_tmpl.c"
-#define ELEM_DONE
-#include "ops/elem_tmpl.h"
-#undef ELEM_DONE
-
-#define ELEM_F64
-#include "ops/elem_tmpl.h"
-#undef ELEM_F64
-#include "ops/cast_tmpl.c"
-#define ELEM_DONE
-#include "ops/elem_tmpl.h"
-#undef ELEM_DONE
-
-#define ELEM_F16
-#include "ops/elem_tmpl.h"
-#undef ELEM_F16
-#include "ops/cast_tmpl.c"
-#define ELEM_DONE
-#include "ops/elem_tmpl.h"
-#undef ELEM_DONE
-
-#define ELEM_BF16
-#include "ops/elem_tmpl.h"
-#undef ELEM_BF16
-#include "ops/cast_tmpl.c"
-#define ELEM_DONE
-#include "ops/elem_tmpl.h"
-#undef ELEM_DONE
-
-#define ELEM_I64
-#include "ops/elem_tmpl.h"
-#undef ELEM_I64
-#include "ops/cast_tmpl.c"
-#define ELEM_DONE
-#include "ops/elem_tmpl.h"
-#undef ELEM_DONE
-
-#define ELEM_I32
-#include "ops/elem_tmpl.h"
-#undef ELEM_I32
-#include "ops/cast_tmpl.c"
-#define ELEM_DONE
-#include "ops/elem_tmpl.h"
-#undef ELEM_DONE
-
-#define ELEM_U8
-#include "ops/elem_tmpl.h"
-#undef ELEM_U8
-#include "ops/cast_tmpl.c"
-#define ELEM_DONE
-#include "ops/elem_tmpl.h"
-#undef ELEM_DONE
-
-#define ELEM_BOOL
-#include "ops/elem_tmpl.h"
-#undef ELEM_BOOL
-#include "ops/cast_tmpl.c"
-#define ELEM_DONE
-#include "ops/elem_tmpl.h"
-#undef ELEM_DONE
+#define TYPED_BODY "ops/cast_tmpl.c"
+#include "ops/all_types_tmpl.h"
+#undef TYPED_BODY
 
 static cast_row *const *const casts_of[HOD_DTYPES] = {
     [HOD_F32] = casts_f32, [HOD_F64] = casts_f64, [HOD_F16] = casts_f16, [HOD_BF16] = casts_bf16,

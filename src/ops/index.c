@@ -14,29 +14,14 @@ typedef struct index_job {
     int64_t bytes;              /* of an element */
 } index_job;
 
+#define TYPED_BODY "ops/index_tmpl.c"
 #define ELEM_F32
-#include "ops/elem_tmpl.h"
-#undef ELEM_F32
-#include "ops/index_tmpl.c"
-#define ELEM_DONE
-#include "ops/elem_tmpl.h"
-#undef ELEM_DONE
-
+#include "ops/typed_tmpl.h"
 #define ELEM_F64
-#include "ops/elem_tmpl.h"
-#undef ELEM_F64
-#include "ops/index_tmpl.c"
-#define ELEM_DONE
-#include "ops/elem_tmpl.h"
-#undef ELEM_DONE
-
+#include "ops/typed_tmpl.h"
 #define ELEM_I64
-#include "ops/elem_tmpl.h"
-#undef ELEM_I64
-#include "ops/index_tmpl.c"
-#define ELEM_DONE
-#include "ops/elem_tmpl.h"
-#undef ELEM_DONE
+#include "ops/typed_tmpl.h"
+#undef TYPED_BODY
 
 /* ---- shapes ---- */
 

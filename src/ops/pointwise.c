@@ -16,69 +16,9 @@ typedef void row(int64_t n, void *out, int64_t so, const void *const *in, const 
 #define BILINEAR 0
 #define BOOL 1
 
-#define ELEM_F32
-#include "ops/elem_tmpl.h"
-#undef ELEM_F32
-#include "ops/pointwise_tmpl.c"
-#define ELEM_DONE
-#include "ops/elem_tmpl.h"
-#undef ELEM_DONE
-
-#define ELEM_F64
-#include "ops/elem_tmpl.h"
-#undef ELEM_F64
-#include "ops/pointwise_tmpl.c"
-#define ELEM_DONE
-#include "ops/elem_tmpl.h"
-#undef ELEM_DONE
-
-#define ELEM_F16
-#include "ops/elem_tmpl.h"
-#undef ELEM_F16
-#include "ops/pointwise_tmpl.c"
-#define ELEM_DONE
-#include "ops/elem_tmpl.h"
-#undef ELEM_DONE
-
-#define ELEM_BF16
-#include "ops/elem_tmpl.h"
-#undef ELEM_BF16
-#include "ops/pointwise_tmpl.c"
-#define ELEM_DONE
-#include "ops/elem_tmpl.h"
-#undef ELEM_DONE
-
-#define ELEM_I64
-#include "ops/elem_tmpl.h"
-#undef ELEM_I64
-#include "ops/pointwise_tmpl.c"
-#define ELEM_DONE
-#include "ops/elem_tmpl.h"
-#undef ELEM_DONE
-
-#define ELEM_I32
-#include "ops/elem_tmpl.h"
-#undef ELEM_I32
-#include "ops/pointwise_tmpl.c"
-#define ELEM_DONE
-#include "ops/elem_tmpl.h"
-#undef ELEM_DONE
-
-#define ELEM_U8
-#include "ops/elem_tmpl.h"
-#undef ELEM_U8
-#include "ops/pointwise_tmpl.c"
-#define ELEM_DONE
-#include "ops/elem_tmpl.h"
-#undef ELEM_DONE
-
-#define ELEM_BOOL
-#include "ops/elem_tmpl.h"
-#undef ELEM_BOOL
-#include "ops/pointwise_tmpl.c"
-#define ELEM_DONE
-#include "ops/elem_tmpl.h"
-#undef ELEM_DONE
+#define TYPED_BODY "ops/pointwise_tmpl.c"
+#include "ops/all_types_tmpl.h"
+#undef TYPED_BODY
 
 static row *const *const rows_of[HOD_DTYPES] = {
     [HOD_F32] = rows_f32, [HOD_F64] = rows_f64, [HOD_F16] = rows_f16, [HOD_BF16] = rows_bf16,

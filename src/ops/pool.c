@@ -18,21 +18,12 @@ typedef struct window {
     int64_t h, w, ho, wo;
 } window;
 
+#define TYPED_BODY "ops/pool_tmpl.c"
 #define ELEM_F32
-#include "ops/elem_tmpl.h"
-#undef ELEM_F32
-#include "ops/pool_tmpl.c"
-#define ELEM_DONE
-#include "ops/elem_tmpl.h"
-#undef ELEM_DONE
-
+#include "ops/typed_tmpl.h"
 #define ELEM_F64
-#include "ops/elem_tmpl.h"
-#undef ELEM_F64
-#include "ops/pool_tmpl.c"
-#define ELEM_DONE
-#include "ops/elem_tmpl.h"
-#undef ELEM_DONE
+#include "ops/typed_tmpl.h"
+#undef TYPED_BODY
 
 /* The pooled shape of x; 0 or -1. */
 static int pooled(const char *name, const hod_attrs_pool *a, const hod_meta *x, hod_meta *y)

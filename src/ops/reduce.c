@@ -26,69 +26,9 @@ typedef struct folder {
     int64_t (*index)(int64_t n, const void *x, int64_t s);
 } folder;
 
-#define ELEM_F32
-#include "ops/elem_tmpl.h"
-#undef ELEM_F32
-#include "ops/reduce_tmpl.c"
-#define ELEM_DONE
-#include "ops/elem_tmpl.h"
-#undef ELEM_DONE
-
-#define ELEM_F64
-#include "ops/elem_tmpl.h"
-#undef ELEM_F64
-#include "ops/reduce_tmpl.c"
-#define ELEM_DONE
-#include "ops/elem_tmpl.h"
-#undef ELEM_DONE
-
-#define ELEM_F16
-#include "ops/elem_tmpl.h"
-#undef ELEM_F16
-#include "ops/reduce_tmpl.c"
-#define ELEM_DONE
-#include "ops/elem_tmpl.h"
-#undef ELEM_DONE
-
-#define ELEM_BF16
-#include "ops/elem_tmpl.h"
-#undef ELEM_BF16
-#include "ops/reduce_tmpl.c"
-#define ELEM_DONE
-#include "ops/elem_tmpl.h"
-#undef ELEM_DONE
-
-#define ELEM_I64
-#include "ops/elem_tmpl.h"
-#undef ELEM_I64
-#include "ops/reduce_tmpl.c"
-#define ELEM_DONE
-#include "ops/elem_tmpl.h"
-#undef ELEM_DONE
-
-#define ELEM_I32
-#include "ops/elem_tmpl.h"
-#undef ELEM_I32
-#include "ops/reduce_tmpl.c"
-#define ELEM_DONE
-#include "ops/elem_tmpl.h"
-#undef ELEM_DONE
-
-#define ELEM_U8
-#include "ops/elem_tmpl.h"
-#undef ELEM_U8
-#include "ops/reduce_tmpl.c"
-#define ELEM_DONE
-#include "ops/elem_tmpl.h"
-#undef ELEM_DONE
-
-#define ELEM_BOOL
-#include "ops/elem_tmpl.h"
-#undef ELEM_BOOL
-#include "ops/reduce_tmpl.c"
-#define ELEM_DONE
-#include "ops/elem_tmpl.h"
-#undef ELEM_DONE
+#define TYPED_BODY "ops/reduce_tmpl.c"
+#include "ops/all_types_tmpl.h"
+#undef TYPED_BODY
 
 static const folder *const folders_of[HOD_DTYPES] = {
     [HOD_F32] = folders_f32, [HOD_F64] = folders_f64, [HOD_F16] = folders_f16,
