@@ -184,15 +184,7 @@ static int keep(run *r, hod_grad_slot *slot, hod_tensor *g)
 {
     if (!r->create && !hod__has_grad_fn(slot->sum))
         return hod__accumulate(slot, g);
-    hod_tensor *sum =
-        slot->present ? hod_add(slot->sum, g) : hod__op(HOD_OP_contiguous, NULL, 1, &g);
-    if (!sum)
-        return -1;
-    hod_tensor_retain(sum);
-    hod_tensor_release(slot->sum);
-    slot->sum = sum;
-    slot->present = true;
-    return 0;
+    return hod__accumulate_value(slot, g);
 }
 
 static int finish_leaf(run *r, struct hod_grad_meta *m)

@@ -339,20 +339,6 @@ static int32_t slot_leaf(const hod_call *k, const hod_grad_slot *slot)
     return HOD_NO_VALUE;
 }
 
-/* The gradient of a leaf that was made inside the function is a value like any other. */
-static int accumulate_value(hod_grad_slot *slot, hod_tensor *g)
-{
-    hod_tensor *sum =
-        slot->present ? hod_add(slot->sum, g) : hod__op(HOD_OP_contiguous, &(hod_attrs){0}, 1, &g);
-    if (!sum)
-        return -1;
-    hod_tensor_retain(sum);
-    hod_tensor_release(slot->sum);
-    slot->sum = sum;
-    slot->present = true;
-    return 0;
-}
-
 /* The buffer of a slot: made like g, outside of any program's memory. */
 int hod__slot_buffer(hod_grad_slot *slot, const hod_meta *meta)
 {
@@ -411,7 +397,7 @@ int hod__hook_accumulate(hod_grad_slot *slot, hod_tensor *g)
         return -1;
     int32_t leaf = slot_leaf(k, slot);
     if (leaf == HOD_NO_VALUE)
-        return accumulate_value(slot, g);
+        return hod__accumulate_value(slot, g);
     if (k->recording || !hod__replay_accumulate(k, slot, g)) {
         if ((!k->recording && hod__replay_fork(k) != 0) ||
             record_accumulate(k, slot, g, leaf) != 0) {

@@ -81,8 +81,7 @@ static hod_tensor *result_new(const hod_op_call *c, const hod_meta *meta)
     if (bytes < 0)
         return NULL;
     hod_device *d = c->n > 0 ? c->in[0]->storage->device : hod__cpu();
-    hod_storage *s =
-        hod__recorder ? hod__storage_symbolic(d, bytes) : hod__storage_new(d, bytes);
+    hod_storage *s = hod__recorder ? hod__storage_symbolic(d, bytes) : hod__storage_new(d, bytes);
     if (!s)
         return NULL;
     hod_tensor *out = hod__tensor_new(meta, s);
@@ -261,6 +260,19 @@ int hod__accumulate(hod_grad_slot *slot, hod_tensor *g)
         hod__op_eval_into(op, NULL, 2, in, slot->sum) != 0)
         return -1;
     hod__bump(slot->sum);
+    slot->present = true;
+    return 0;
+}
+
+int hod__accumulate_value(hod_grad_slot *slot, hod_tensor *g)
+{
+    hod_tensor *sum =
+        slot->present ? hod_add(slot->sum, g) : hod__op(HOD_OP_contiguous, NULL, 1, &g);
+    if (!sum)
+        return -1;
+    hod_tensor_retain(sum);
+    hod_tensor_release(slot->sum);
+    slot->sum = sum;
     slot->present = true;
     return 0;
 }

@@ -204,6 +204,9 @@ typedef struct hod_grad_slot {
 } hod_grad_slot;
 hod_tensor *hod__assign(hod_tensor *dst, hod_tensor *src);
 int hod__accumulate(hod_grad_slot *slot, hod_tensor *g);
+/* The same by operators: the sum is a new value, for a gradient that has a history itself or is a
+ * value of a recorded function. */
+int hod__accumulate_value(hod_grad_slot *slot, hod_tensor *g);
 extern int (*hod__accumulate_hook)(hod_grad_slot *slot, hod_tensor *g); /* recorder; may be NULL */
 
 /* ---- helpers for rules and compositions: typed fronts without the place-noting macros ----
