@@ -5,15 +5,14 @@
 #include "codegen/calls.h"
 
 typedef struct hod_unit {
-    hod_ref node;      /* a library node, or HOD_NO_REF */
-    int32_t cluster;   /* or a cluster */
-    hod_ref effect;    /* an accumulate folded into a library call, or HOD_NO_REF */
-    hod_ref own[2];    /* {node, effect}: what a library unit computes */
-    hod_ref key;       /* its last node: units run in this order where they may */
-    int32_t waits;     /* units that must run before and have not */
-    int64_t ready;     /* first call at which all it waits for have run */
-    int64_t position;  /* its call */
-    int32_t source;    /* of a cluster: index in program.sources */
+    hod_ref node;     /* a library node, or HOD_NO_REF */
+    int32_t cluster;  /* or a cluster */
+    hod_ref effect;   /* an accumulate folded into a library call, or HOD_NO_REF */
+    hod_ref key;      /* its last node: units run in this order where they may */
+    int32_t waits;    /* units that must run before and have not */
+    int64_t ready;    /* first call at which all it waits for have run */
+    int64_t position; /* its call */
+    int32_t source;   /* of a cluster: index in program.sources */
     hod_fused_kernel *kernel;
 } hod_unit;
 
@@ -23,11 +22,11 @@ typedef struct hod_builder {
     hod_unit *units;
     int32_t n_units;
     int64_t n_calls;
-    int32_t *unit_of;  /* by node; -1 */
-    int32_t *order;    /* unit numbers */
+    int32_t *unit_of;   /* by node; -1 */
+    int32_t *order;     /* unit numbers */
     int32_t *buffer_of; /* by node that owns arena memory; -1 */
     int32_t *output_of; /* by node; the output it is written to, or -1 */
-    hod_ref *folded;   /* by node: the accumulate that its library call performs, or HOD_NO_REF */
+    hod_ref *folded;    /* by node: the accumulate that its library call performs, or HOD_NO_REF */
     hod_loops *loops;
     hod_space *space;
 } hod_builder;

@@ -26,7 +26,7 @@ typedef struct hod_instance {
     struct {
         int arg;
         int32_t slot; /* graph input of role GRADIENT */
-    } *beta;
+    } * beta;
     int n_beta;
 } hod_instance;
 
@@ -47,10 +47,10 @@ typedef struct hod_call {
     /* library and eager calls */
     hod_dnn *conv;
     hod_matmul_geometry matmul;
-    hod_spot in[3], out, scratch;
+    hod_spot in[2], out, scratch;
     int32_t slot;         /* accumulates into this gradient input; -1: no */
     hod_tensor **operand; /* eager: handles over the operands, out last */
-    hod_spot *at;        /* eager: their storages' addresses */
+    hod_spot *at;         /* eager: their storages' addresses */
     int n_operands;
 } hod_call;
 

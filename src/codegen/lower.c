@@ -21,14 +21,16 @@ bool hod__is_target(const hod_graph *g, hod_ref r, int i)
     return i == 0 && hod__is_effect(g, r);
 }
 
+bool hod__is_conv(const hod_graph *g, hod_ref r)
+{
+    int op = hod__node(g, r)->op;
+    return op == HOD_OP_conv2d || op == HOD_OP_conv2d_input || op == HOD_OP_conv2d_weight;
+}
+
 bool hod__takes_blocked(const hod_graph *g, hod_ref r, int i)
 {
-    switch (hod__node(g, r)->op) {
-    case HOD_OP_conv2d:
-    case HOD_OP_conv2d_input: return i == 0;
-    case HOD_OP_conv2d_weight: return true;
-    default: return hod__is_pool(g, r);
-    }
+    bool weight = i == 1 && hod__node(g, r)->op != HOD_OP_conv2d_weight;
+    return hod__is_pool(g, r) || (hod__is_conv(g, r) && !weight);
 }
 
 /* ---- strides of views over plain memory ---- */

@@ -73,6 +73,10 @@ bool hod__is_view(const hod_graph *g, hod_ref r);
 bool hod__is_effect(const hod_graph *g, hod_ref r);
 /* Input i of node r is a target to write, not a value to read. */
 bool hod__is_target(const hod_graph *g, hod_ref r, int i);
+bool hod__is_conv(const hod_graph *g, hod_ref r); /* or one of its gradients */
+/* Whether matmul can read a view as it lies; then: columns step by more than rows, and how far apart
+ * the others are. */
+bool hod__matmul_walk(const hod_node *n, const hod_site *s, bool *flipped, int64_t *ld);
 /* Convolutions and poolings: input i may be blocked memory. */
 bool hod__takes_blocked(const hod_graph *g, hod_ref r, int i);
 

@@ -5,7 +5,9 @@
  *                 made again from x, one image, and a load that the kernel has to do anyway
  *
  * Looking at the number of uses alone does not do: h = relu(matmul(..)) is better kept, since
- * nothing else wants the product. So a value is let go only for what stays for other reasons.
+ * nothing else wants the product. So a value is let go only for what stays for other reasons. And
+ * what an effect overwrites between the two passes cannot be read twice: a value that depends on it
+ * is kept.
  */
 #include "codegen/lower_copy.h"
 
@@ -18,8 +20,9 @@ enum {
 
 typedef struct sharing {
     const hod_lowering *l;
-    bool *kept;   /* producer has memory whatever we do */
-    bool *needed; /* kept, and read by the backward pass in any case */
+    bool *kept;           /* producer has memory whatever we do */
+    bool *needed;         /* kept, and read by the backward pass in any case */
+    hod_ref *overwritten; /* the first effect that changes this producer's memory, or g->n */
 } sharing;
 
 static bool forward(const hod_graph *g, hod_ref r)
@@ -80,6 +83,30 @@ static bool worth_again(const sharing *s, hod_ref r)
     hod_ref leaf[AGAIN_LEAVES + 1];
     measure(s, r, hod__node_numel(s->l->g, r), &nodes, leaf, &leaves);
     return nodes <= AGAIN_NODES && leaves <= AGAIN_LEAVES;
+}
+
+static void find_overwritten(sharing *s)
+{
+    const hod_graph *g = s->l->g;
+    for (hod_ref r = 0; r < g->n; r++)
+        s->overwritten[r] = (hod_ref)g->n;
+    for (hod_ref r = (hod_ref)g->n; r-- > 0;)
+        if (hod__is_effect(g, r))
+            s->overwritten[s->l->site[hod__node_in(g, r)[0]].producer] = r;
+}
+
+/* Everything that r is computed from again is still there at `user`. */
+static bool is_there(const sharing *s, hod_ref r, hod_ref user)
+{
+    r = s->l->site[r].producer;
+    if (s->l->site[r].inlined)
+        return true;
+    if (s->kept[r] || is_small(s->l->g, r))
+        return s->overwritten[r] > user;
+    for (int i = 0; i < hod__node(s->l->g, r)->n_in; i++)
+        if (!is_there(s, hod__node_in(s->l->g, r)[i], user))
+            return false;
+    return true;
 }
 
 /* What backward nodes read, or would read to compute forward values again. */
@@ -153,44 +180,53 @@ static void mark_masks(const sharing *s, hod_copier *w, hod_ref r)
         hod_ref p = s->l->site[hod__node_in(g, r)[i]].producer;
         alone = forward(g, p) || s->l->site[p].inlined;
     }
-    if (alone && !w->failed)
+    if (alone)
         hod__node(w->to, w->map[r])->flags |= HOD_NODE_AGAIN;
+}
+
+static hod_ref operand(hod_copier *w, hod_ref user, int i)
+{
+    const sharing *s = w->context;
+    const hod_graph *g = w->from;
+    hod_ref x = hod__node_in(g, user)[i], p = s->l->site[x].producer;
+    bool again = !forward(g, user) && !hod__is_view(g, user) && forward(g, p) &&
+                 is_pointwise(g, p) && !s->kept[p] && !is_small(g, p) && worth_again(s, p) &&
+                 is_there(s, p, user);
+    return again ? clone(w, s, x, user) : w->map[x];
+}
+
+static bool sharing_begin(sharing *s, const hod_lowering *l)
+{
+    size_t n = (size_t)l->g->n + 1;
+    *s = (sharing){.l = l,
+                   .kept = hod__alloc(n, sizeof *s->kept),
+                   .needed = hod__alloc(n, sizeof *s->needed),
+                   .overwritten = hod__alloc(n, sizeof *s->overwritten)};
+    if (!s->kept || !s->needed || !s->overwritten)
+        return false;
+    find_overwritten(s);
+    find_kept(s);
+    find_needed(s);
+    let_go(s);
+    return true;
 }
 
 hod_graph *hod__lower_again(const hod_graph *g)
 {
     hod_copier w;
     hod_lowering l;
+    sharing s;
     if (hod__lower(&l, g))
         return NULL;
-    sharing s = {.l = &l,
-                 .kept = hod__alloc((size_t)g->n + 1, sizeof *s.kept),
-                 .needed = hod__alloc((size_t)g->n + 1, sizeof *s.needed)};
-    hod__copy_begin(&w, g);
-    if (!s.kept || !s.needed) {
-        w.failed = true;
-    } else {
-        find_kept(&s);
-        find_needed(&s);
-        let_go(&s);
-    }
-    for (hod_ref r = 0; r < g->n && !w.failed; r++) {
-        if (hod__is_input(g, r)) {
-            hod__copy_input(&w, r);
-            continue;
-        }
-        hod_ref in[HOD_OP_MAX_INPUTS];
-        for (int i = 0; i < hod__node(g, r)->n_in; i++) {
-            hod_ref x = hod__node_in(g, r)[i], p = l.site[x].producer;
-            bool again = !forward(g, r) && !hod__is_view(g, r) && forward(g, p) &&
-                         is_pointwise(g, p) && !s.kept[p] && !is_small(g, p) && worth_again(&s, p);
-            in[i] = again ? clone(&w, &s, x, r) : w.map[x];
-        }
-        hod__copy_node(&w, r, in);
+    hod__copy_begin(&w, g, &s);
+    w.failed |= !sharing_begin(&s, &l);
+    hod__copy_nodes(&w, operand);
+    for (hod_ref r = 0; r < g->n && !w.failed; r++)
         mark_masks(&s, &w, r);
-    }
+    hod__copy_outputs(&w);
     free(s.kept);
     free(s.needed);
+    free(s.overwritten);
     hod__lowering_free(&l);
     return hod__copy_finish(&w);
 }

@@ -16,13 +16,16 @@ static bool row_major(const hod_node *n, const hod_site *s)
     return s->has_strides && s->offset == 0;
 }
 
-/* matmul reads (.., rows, cols) where one of the two steps by 1. */
-static bool matmul_reads(const hod_node *n, const hod_site *s)
+/* matmul reads (.., rows, cols) where one of the two steps by 1: which, and the other's step. */
+bool hod__matmul_walk(const hod_node *n, const hod_site *s, bool *flipped, int64_t *ld)
 {
+    int64_t rows = n->shape[n->ndim - 2], cols = n->shape[n->ndim - 1];
     int64_t r = s->strides[n->ndim - 2], c = s->strides[n->ndim - 1];
-    bool rows = (c == 1 || n->shape[n->ndim - 1] == 1) && r >= n->shape[n->ndim - 1];
-    bool cols = (r == 1 || n->shape[n->ndim - 2] == 1) && c >= n->shape[n->ndim - 2];
-    return s->has_strides && (rows || cols);
+    bool along_rows = (c == 1 || cols == 1) && (r >= cols || rows == 1);
+    bool along_cols = (r == 1 || rows == 1) && (c >= rows || cols == 1);
+    *flipped = !along_rows;
+    *ld = along_rows ? HOD_MAX(r, cols) : HOD_MAX(c, rows);
+    return s->has_strides && (along_rows || along_cols);
 }
 
 static bool needs_copy(const hod_lowering *l, hod_ref user, int i)
@@ -37,17 +40,12 @@ static bool needs_copy(const hod_lowering *l, hod_ref user, int i)
         return false;
     if (inlined || !s->has_strides)
         return true;
-    switch (hod__node(g, user)->op) {
-    case HOD_OP_conv2d:
-    case HOD_OP_conv2d_input:
-    case HOD_OP_conv2d_weight:
-    case HOD_OP_max_pool2d:
-    case HOD_OP_max_pool2d_back:
-    case HOD_OP_avg_pool2d:
-    case HOD_OP_avg_pool2d_back: return hod__is_view(g, x) || !row_major(hod__node(g, x), s);
-    case HOD_OP_matmul: return !matmul_reads(hod__node(g, x), s);
-    default: return false;
-    }
+    if (hod__is_conv(g, user) || hod__is_pool(g, user))
+        return hod__is_view(g, x) || !row_major(hod__node(g, x), s);
+    bool flipped;
+    int64_t ld;
+    return hod__node(g, user)->op == HOD_OP_matmul &&
+           !hod__matmul_walk(hod__node(g, x), s, &flipped, &ld);
 }
 
 static hod_ref row_major_copy(hod_copier *w, hod_ref x, hod_ref user)
@@ -57,37 +55,39 @@ static hod_ref row_major_copy(hod_copier *w, hod_ref x, hod_ref user)
     return w->copy[x];
 }
 
+static hod_ref operand(hod_copier *w, hod_ref user, int i)
+{
+    hod_ref x = hod__node_in(w->from, user)[i];
+    return needs_copy(w->context, user, i) ? row_major_copy(w, x, user) : w->map[x];
+}
+
+/* An output is memory of its own: views, inputs, effects and repeated ones are copied. */
+static void return_outputs(hod_copier *w)
+{
+    const hod_lowering *l = w->context;
+    const hod_graph *g = w->from;
+    for (int64_t k = 0; k < g->n_outputs && !w->failed; k++) {
+        hod_ref r = g->outputs[k];
+        bool copied = l->site[r].producer != r || hod__is_input(g, r) || hod__is_effect(g, r) ||
+                      l->site[r].inlined;
+        for (int64_t j = 0; j < k; j++)
+            copied |= g->outputs[j] == r;
+        hod_ref value = w->map[r];
+        if (copied)
+            value = hod__copy_add(w, HOD_OP_contiguous, &(hod_attrs){0}, 1, &w->map[r], r);
+        w->failed |= hod__graph_return(w->to, value) != 0;
+    }
+}
+
 hod_graph *hod__lower_operands(const hod_graph *g)
 {
     hod_copier w;
     hod_lowering l;
     if (hod__lower(&l, g))
         return NULL;
-    hod__copy_begin(&w, g);
-    for (hod_ref r = 0; r < g->n && !w.failed; r++) {
-        if (hod__is_input(g, r)) {
-            hod__copy_input(&w, r);
-            continue;
-        }
-        hod_ref in[HOD_OP_MAX_INPUTS];
-        for (int i = 0; i < hod__node(g, r)->n_in; i++) {
-            hod_ref x = hod__node_in(g, r)[i];
-            in[i] = needs_copy(&l, r, i) ? row_major_copy(&w, x, r) : w.map[x];
-        }
-        hod__copy_node(&w, r, in);
-    }
-    for (int64_t k = 0; k < g->n_outputs && !w.failed; k++) {
-        hod_ref r = g->outputs[k];
-        bool again = false;
-        for (int64_t j = 0; j < k; j++)
-            again |= g->outputs[j] == r;
-        hod_ref value = w.map[r];
-        if (again || l.site[r].producer != r || hod__is_input(g, r) || hod__is_effect(g, r) ||
-            l.site[r].inlined)
-            value = hod__copy_add(&w, HOD_OP_contiguous, &(hod_attrs){0}, 1, &w.map[r], r);
-        w.failed |= hod__graph_return(w.to, value) != 0;
-    }
-    w.from = &(hod_graph){0}; /* outputs are done */
+    hod__copy_begin(&w, g, &l);
+    hod__copy_nodes(&w, operand);
+    return_outputs(&w);
     hod__lowering_free(&l);
     return hod__copy_finish(&w);
 }

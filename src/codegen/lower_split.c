@@ -67,26 +67,24 @@ static hod_ref sum_parts(hod_copier *w, hod_ref r, hod_ref x)
     return hod__copy_add(w, (hod_op)y->op, &inner, 1, &parts, r);
 }
 
+static hod_ref operand(hod_copier *w, hod_ref user, int i)
+{
+    hod_ref x = w->map[hod__node_in(w->from, user)[i]];
+    int op = hod__node(w->from, user)->op;
+    if ((op != HOD_OP_sum && op != HOD_OP_amax && op != HOD_OP_amin) ||
+        !hod__few_rows(w->from, user))
+        return x;
+    hod_ref part = sum_inner(w, user, x);
+    if (part == HOD_NO_REF)
+        part = sum_parts(w, user, x);
+    return part == HOD_NO_REF ? x : part;
+}
+
 hod_graph *hod__lower_split(const hod_graph *g)
 {
     hod_copier w;
-    hod__copy_begin(&w, g);
-    for (hod_ref r = 0; r < g->n && !w.failed; r++) {
-        if (hod__is_input(g, r)) {
-            hod__copy_input(&w, r);
-            continue;
-        }
-        hod_ref in[HOD_OP_MAX_INPUTS];
-        for (int i = 0; i < hod__node(g, r)->n_in; i++)
-            in[i] = w.map[hod__node_in(g, r)[i]];
-        int op = hod__node(g, r)->op;
-        if ((op == HOD_OP_sum || op == HOD_OP_amax || op == HOD_OP_amin) && hod__few_rows(g, r)) {
-            hod_ref part = sum_inner(&w, r, in[0]);
-            if (part == HOD_NO_REF)
-                part = sum_parts(&w, r, in[0]);
-            in[0] = part == HOD_NO_REF ? in[0] : part;
-        }
-        hod__copy_node(&w, r, in);
-    }
+    hod__copy_begin(&w, g, NULL);
+    hod__copy_nodes(&w, operand);
+    hod__copy_outputs(&w);
     return hod__copy_finish(&w);
 }

@@ -17,23 +17,23 @@ typedef struct frame {
 static void *address(const frame *f, const hod_spot *w)
 {
     switch (w->space) {
-    case HOD_PLACE_ARENA:
-        return f->arena + w->offset;
-    case HOD_PLACE_INPUT:
-        return (char *)hod__data(f->in[w->index]) + w->offset;
-    case HOD_PLACE_OUTPUT:
-        return (char *)f->out[w->index] + w->offset;
-    default:
-        return NULL;
+    case HOD_PLACE_ARENA: return f->arena + w->offset;
+    case HOD_PLACE_INPUT: return (char *)hod__data(f->in[w->index]) + w->offset;
+    case HOD_PLACE_OUTPUT: return (char *)f->out[w->index] + w->offset;
+    default: return NULL;
     }
 }
 
 /* ---- kernels ---- */
 
-static void bind(const frame *f, hod_instance *i, void **buf)
+static void bind(const frame *f, const hod_instance *i, void **buf)
 {
     for (int k = 0; k < i->n_bufs; k++)
         buf[k] = address(f, &i->buf[k]);
+}
+
+static void set_betas(const frame *f, hod_instance *i)
+{
     for (int k = 0; k < i->n_beta; k++)
         i->arg[i->beta[k].arg] = f->slots[i->beta[k].slot]->present;
 }
@@ -57,13 +57,13 @@ static void run_crowd(void *const *buf, const int64_t *arg, int64_t begin, int64
     int64_t at = 0;
     for (int64_t k = 0; k < c->call->n_instances && at < end; k++) {
         hod_instance *i = &c->call->instance[k];
-        int64_t chunks = chunks_of(i), from = HOD_MAX(begin - at, 0), to = HOD_MIN(end - at, chunks);
+        int64_t chunks = chunks_of(i), from = HOD_MAX(begin - at, 0),
+                to = HOD_MIN(end - at, chunks);
         at += chunks;
         if (from >= to)
             continue;
         void *bound[HOD_KERNEL_BUFFERS];
-        for (int b = 0; b < i->n_bufs; b++)
-            bound[b] = address(c->f, &i->buf[b]);
+        bind(c->f, i, bound);
         c->kernel(bound, i->arg, from * i->grain, HOD_MIN(to * i->grain, i->range));
     }
 }
@@ -71,16 +71,17 @@ static void run_crowd(void *const *buf, const int64_t *arg, int64_t begin, int64
 static void run_kernel(const hod_program *p, const hod_call *c, const frame *f)
 {
     hod_device *d = hod__cpu();
-    void *buf[HOD_KERNEL_BUFFERS];
     hod_kernel *kernel = p->kernel[c->source];
+    for (int64_t k = 0; k < c->n_instances; k++)
+        set_betas(f, &c->instance[k]);
     if (c->n_instances == 1) {
+        void *buf[HOD_KERNEL_BUFFERS];
         bind(f, c->instance, buf);
         d->launch(d, kernel, buf, c->instance->arg, c->instance->range, c->instance->grain);
         return;
     }
     int64_t chunks = 0, work = 0;
     for (int64_t k = 0; k < c->n_instances; k++) {
-        bind(f, &c->instance[k], buf);
         chunks += chunks_of(&c->instance[k]);
         work += c->instance[k].range >= c->instance[k].grain;
     }
@@ -111,17 +112,14 @@ static int run_call(const hod_program *p, const hod_call *c, const frame *f)
 {
     float beta = c->slot >= 0 && c->kind != HOD_CALL_KERNEL && f->slots[c->slot]->present ? 1 : 0;
     switch (c->kind) {
-    case HOD_CALL_KERNEL:
-        run_kernel(p, c, f);
-        return 0;
+    case HOD_CALL_KERNEL: run_kernel(p, c, f); return 0;
     case HOD_CALL_CONV:
         return hod__dnn_run_conv(c->conv, address(f, &c->in[0]), address(f, &c->in[1]),
                                  address(f, &c->out), beta, address(f, &c->scratch));
     case HOD_CALL_MATMUL:
         return hod__dnn_matmul(&c->matmul, address(f, &c->in[0]), address(f, &c->in[1]),
                                address(f, &c->out), beta);
-    default:
-        return run_eval(p, c, f);
+    default: return run_eval(p, c, f);
     }
 }
 
@@ -190,8 +188,9 @@ static void print_call(const hod_program *p, const hod_call *c, hod_text *out)
 
 int hod__program_print(const hod_program *p, hod_text *out)
 {
-    hod__text(out, "program %s { # arena %lld bytes, %d kernel calls, %d library calls\n", p->g->name,
-              (long long)p->stats.arena_bytes, p->stats.kernels, p->stats.library_calls);
+    hod__text(out, "program %s { # arena %lld bytes, %d kernel calls, %d library calls\n",
+              p->g->name, (long long)p->stats.arena_bytes, p->stats.kernels,
+              p->stats.library_calls);
     for (int64_t c = 0; c < p->n_calls; c++)
         print_call(p, &p->call[c], out);
     hod__text(out, "}\n");

@@ -59,8 +59,10 @@ static int make_units(hod_builder *b)
             continue;
         for (int32_t i = 0; i < l->clusters[c].n; i++)
             b->unit_of[l->clusters[c].node[i]] = b->n_units;
-        b->units[b->n_units++] = (hod_unit){.node = HOD_NO_REF, .cluster = c, .effect = HOD_NO_REF,
-                                        .key = l->clusters[c].node[l->clusters[c].n - 1]};
+        b->units[b->n_units++] = (hod_unit){.node = HOD_NO_REF,
+                                            .cluster = c,
+                                            .effect = HOD_NO_REF,
+                                            .key = l->clusters[c].node[l->clusters[c].n - 1]};
     }
     for (hod_ref r = 0; r < l->g->n; r++) {
         if (!is_work(b, r) || b->unit_of[r] >= 0)
@@ -70,36 +72,34 @@ static int make_units(hod_builder *b)
             b->unit_of[e] = b->n_units;
         b->unit_of[r] = b->n_units;
         b->units[b->n_units++] =
-            (hod_unit){.node = r, .cluster = -1, .effect = e, .own = {r, e},
-                       .key = e == HOD_NO_REF ? r : e};
+            (hod_unit){.node = r, .cluster = -1, .effect = e, .key = e == HOD_NO_REF ? r : e};
     }
     return 0;
 }
 
-/* The nodes of unit u. */
-static int32_t unit_nodes(const hod_builder *b, const hod_unit *u, const hod_ref **nodes)
+typedef void each_unit(const hod_unit *first, hod_unit *then);
+
+/* Calls f for every unit that waits for node r of unit u. */
+static void each_follower(hod_builder *b, const hod_unit *u, hod_ref r, each_unit *f)
 {
-    if (u->cluster >= 0) {
-        *nodes = b->l.clusters[u->cluster].node;
-        return b->l.clusters[u->cluster].n;
+    const hod_site *s = &b->l.site[r];
+    for (int32_t i = 0; i < s->n_followers; i++) {
+        int32_t v = b->unit_of[b->l.followers[s->followers + i]];
+        if (v >= 0 && &b->units[v] != u)
+            f(u, &b->units[v]);
     }
-    *nodes = u->own;
-    return u->own[1] == HOD_NO_REF ? 1 : 2;
 }
 
 /* Calls f for every unit that waits for u, once a dependency. */
-static void each_waiting(hod_builder *b, const hod_unit *u, void (*f)(const hod_unit *, hod_unit *))
+static void each_waiting(hod_builder *b, const hod_unit *u, each_unit *f)
 {
-    const hod_ref *nodes;
-    int32_t n = unit_nodes(b, u, &nodes);
-    for (int32_t k = 0; k < n; k++) {
-        const hod_site *s = &b->l.site[nodes[k]];
-        for (int32_t i = 0; i < s->n_followers; i++) {
-            int32_t v = b->unit_of[b->l.followers[s->followers + i]];
-            if (v >= 0 && &b->units[v] != u)
-                f(u, &b->units[v]);
-        }
-    }
+    const hod_cluster *c = u->cluster >= 0 ? &b->l.clusters[u->cluster] : NULL;
+    for (int32_t k = 0; c && k < c->n; k++)
+        each_follower(b, u, c->node[k], f);
+    if (u->node != HOD_NO_REF)
+        each_follower(b, u, u->node, f);
+    if (u->effect != HOD_NO_REF)
+        each_follower(b, u, u->effect, f);
 }
 
 static void count_wait(const hod_unit *first, hod_unit *then)
@@ -206,7 +206,9 @@ static int32_t find_source(hod_builder *b, hod_fused_kernel *k)
     return s->text && s->name ? (int32_t)p->n_sources - 1 : -1;
 }
 
-enum { JOIN_BYTES = 1 << 14 }; /* a call moved earlier keeps its results alive longer: small ones only */
+enum {
+    JOIN_BYTES = 1 << 14
+}; /* a call moved earlier keeps its results alive longer: small ones only */
 
 static bool may_move(const hod_builder *b, const hod_fused_kernel *k)
 {
@@ -259,8 +261,8 @@ static void reuse_operands(hod_builder *b, const hod_unit *u)
             hod_ref rm = site[k->operand[r].ref].memory;
             int32_t rb = b->buffer_of[rm], wb = b->buffer_of[wm];
             if (k->operand[r].written || taken[r] || rb < 0 || rb == wb ||
-                k->operand[r].walk != k->operand[w].walk ||
-                buffer[rb].last != u->position || buffer[rb].bytes != buffer[wb].bytes)
+                k->operand[r].walk != k->operand[w].walk || buffer[rb].last != u->position ||
+                buffer[rb].bytes != buffer[wb].bytes)
                 continue;
             bool once = true;
             for (int o = 0; o < k->n_operands; o++)
@@ -367,50 +369,53 @@ static int make_calls(hod_builder *b)
 
 /* ---- memory ---- */
 
-static void patch(const hod_program *p, hod_spot *w)
+/* An arena place names its buffer until now. */
+static void settle(const hod_program *p, hod_spot *w, int n)
 {
-    if (w->space == HOD_PLACE_ARENA)
-        w->offset += p->buffer[w->index].offset;
+    for (int i = 0; i < n; i++)
+        if (w[i].space == HOD_PLACE_ARENA)
+            w[i].offset += p->buffer[w[i].index].offset;
 }
 
-static int plan_memory(hod_builder *b)
+/* Buffers that were reused have no bytes and no place any more. */
+static void drop_reused(hod_program *p)
 {
-    hod_program *p = b->p;
     int64_t n = 0;
-    int32_t *moved = hod__alloc((size_t)p->n_buffers + 1, sizeof *moved);
-    if (!moved)
-        return -1;
-    for (int64_t i = 0; i < p->n_buffers; i++) { /* leave out those that were reused */
-        moved[i] = (int32_t)n;
+    for (int64_t i = 0; i < p->n_buffers; i++)
         if (p->buffer[i].bytes) {
             p->buffer[n] = p->buffer[i];
             p->buffer_node[n++] = p->buffer_node[i];
         }
-    }
     p->n_buffers = n;
-    int rc = hod__plan(p->buffer, n, &p->stats.arena_bytes);
-    p->stats.arena_bound = hod__plan_bound(p->buffer, n);
+}
+
+/* The live buffers are planned apart and written back, so that numbers hold until all is settled. */
+static int plan_memory(hod_builder *b)
+{
+    hod_program *p = b->p;
+    int64_t n = 0;
+    hod_plan_buffer *live = hod__alloc((size_t)p->n_buffers + 1, sizeof *live);
+    if (!live)
+        return -1;
+    for (int64_t i = 0; i < p->n_buffers; i++)
+        if (p->buffer[i].bytes)
+            live[n++] = p->buffer[i];
+    int rc = hod__plan(live, n, &p->stats.arena_bytes);
+    p->stats.arena_bound = hod__plan_bound(live, n);
+    for (int64_t i = p->n_buffers; i-- > 0;)
+        if (p->buffer[i].bytes)
+            p->buffer[i] = live[--n];
+    free(live);
     for (int64_t c = 0; c < p->n_calls && !rc; c++) {
         hod_call *call = &p->call[c];
-        hod_spot *fixed[] = {&call->in[0], &call->in[1], &call->in[2], &call->out, &call->scratch};
-        for (int i = 0; i < HOD_COUNT(fixed); i++)
-            if (fixed[i]->space == HOD_PLACE_ARENA) {
-                fixed[i]->index = moved[fixed[i]->index];
-                patch(p, fixed[i]);
-            }
-        for (int i = 0; i < call->n_operands; i++)
-            if (call->at[i].space == HOD_PLACE_ARENA) {
-                call->at[i].index = moved[call->at[i].index];
-                patch(p, &call->at[i]);
-            }
+        settle(p, call->in, HOD_COUNT(call->in));
+        settle(p, &call->out, 1);
+        settle(p, &call->scratch, 1);
+        settle(p, call->at, call->n_operands);
         for (int64_t k = 0; k < call->n_instances; k++)
-            for (int i = 0; i < call->instance[k].n_bufs; i++)
-                if (call->instance[k].buf[i].space == HOD_PLACE_ARENA) {
-                    call->instance[k].buf[i].index = moved[call->instance[k].buf[i].index];
-                    patch(p, &call->instance[k].buf[i]);
-                }
+            settle(p, call->instance[k].buf, call->instance[k].n_bufs);
     }
-    free(moved);
+    drop_reused(p);
     return rc;
 }
 

@@ -83,13 +83,10 @@ static bool matmul_geometry(const hod_builder *b, hod_ref r, hod_matmul_geometry
         hod_ref x = hod__node_in(g, r)[i];
         const hod_node *n = hod__node(g, x);
         const int64_t *s = b->l.site[x].strides;
-        int64_t rows = n->shape[n->ndim - 2], cols = n->shape[n->ndim - 1];
-        bool flipped = !((s[n->ndim - 1] == 1 || cols == 1) && (s[n->ndim - 2] >= cols || rows == 1));
-        int64_t ld = flipped ? HOD_MAX(s[n->ndim - 1], rows) : HOD_MAX(s[n->ndim - 2], cols);
-        bool asked = i == 0 ? y->attrs.matmul.ta : y->attrs.matmul.tb;
+        bool asked = i == 0 ? y->attrs.matmul.ta : y->attrs.matmul.tb, flipped;
+        hod__matmul_walk(n, &b->l.site[x], &flipped, i == 0 ? &m->lda : &m->ldb);
         if (i == 0)
-            m->k = asked ? rows : cols;
-        *(i == 0 ? &m->lda : &m->ldb) = ld;
+            m->k = n->shape[n->ndim - (asked ? 2 : 1)];
         *(i == 0 ? &m->transpose_a : &m->transpose_b) = asked != flipped;
         if (!collapse_batch(n, y, s, i == 0 ? &m->batch_a : &m->batch_b))
             return false;
@@ -126,21 +123,18 @@ static int eval_call(hod_builder *b, hod_call *c, hod_ref r)
 int hod__library_call(hod_builder *b, hod_call *c, const hod_unit *u)
 {
     const hod_node *n = hod__node(b->l.g, u->node);
+    hod_ref effect = n->op == HOD_OP_accumulate ? u->node : u->effect;
+    hod_ref to = effect == HOD_NO_REF ? u->node : effect;
     c->slot = -1;
-    hod_ref to = u->effect == HOD_NO_REF ? u->node : u->effect;
-    if (u->effect != HOD_NO_REF) {
-        c->slot = hod__node(b->l.g, b->l.site[u->effect].memory)->input;
+    if (effect != HOD_NO_REF) {
+        c->slot = hod__node(b->l.g, b->l.site[effect].memory)->input;
         b->p->writes_slot[c->slot] = true;
     }
-    if (n->op == HOD_OP_accumulate)
-        c->slot = hod__node(b->l.g, b->l.site[u->node].memory)->input;
     c->out = hod__where(b, to, b->l.site[to].memory == to ? 0 : b->l.site[to].offset);
-    bool conv = n->op == HOD_OP_conv2d || n->op == HOD_OP_conv2d_input ||
-                n->op == HOD_OP_conv2d_weight;
     bool empty = hod__node_numel(b->l.g, u->node) == 0;
     for (int i = 0; i < n->n_in; i++)
         empty |= hod__node_numel(b->l.g, hod__node_in(b->l.g, u->node)[i]) == 0;
-    if (conv && n->dtype == HOD_F32 && !empty)
+    if (hod__is_conv(b->l.g, u->node) && n->dtype == HOD_F32 && !empty)
         return conv_call(b, c, u->node, u->position);
     if (n->op == HOD_OP_matmul && n->dtype == HOD_F32 && !empty &&
         matmul_geometry(b, u->node, &c->matmul)) {
@@ -153,4 +147,3 @@ int hod__library_call(hod_builder *b, hod_call *c, const hod_unit *u)
     }
     return eval_call(b, c, u->node);
 }
-

@@ -70,6 +70,8 @@ static double difference(const char *text, bool present)
     void *arena = aligned_alloc(64, (size_t)(bytes + 64) / 64 * 64);
     memset(arena, 0xff, (size_t)bytes); /* NaN wherever a value is read before it is written */
     CHECK(hod__program_run(p, arena, in[1], slots[1], where) == 0);
+    for (int64_t i = 0; i < g->n_inputs; i++)
+        EQ_INT(slot[1][i].present, slot[0][i].present);
     double worst = 0;
     for (int64_t k = 0; k < g->n_outputs + g->n_inputs; k++) {
         hod_tensor *a = k < g->n_outputs ? out[0][k] : in[0][k - g->n_outputs];
@@ -282,5 +284,32 @@ TEST(program_remakes_an_activation)
          "%6 = conv2d_weight f32 (16,16,3,3) %3 %5 {stride=(1,1), padding=(1,1,1,1), "
          "dilation=(1,1), groups=1, shape=(16,16,3,3)} !backward\n"
          "return %4 %6\n"
+         "}\n");
+}
+
+/* exp(s) may not be made again for the backward reader: s has changed by then. */
+TEST(program_keeps_what_an_effect_changes)
+{
+    SAME("graph t {\n"
+         "%0 = input f32 (64,64) \"x\"\n"
+         "%1 = input f32 (64,64) \"s\" {role=state}\n"
+         "%2 = exp f32 (64,64) %1\n"
+         "%3 = mul f32 (64,64) %0 %2\n"
+         "%4 = assign f32 (64,64) %1 %0\n"
+         "%5 = tanh f32 (64,64) %3\n"
+         "%6 = mul f32 (64,64) %5 %2 !backward\n"
+         "return %5 %6\n"
+         "}\n");
+}
+
+/* Without elements the eager kernels run the program; the slot is filled all the same. */
+TEST(program_accumulate_beside_nothing)
+{
+    SAME("graph t {\n"
+         "%0 = input f32 (0,3) \"x\"\n"
+         "%1 = input f32 (3) \"db\" {role=gradient}\n"
+         "%2 = sum f32 (3) %0 {dims=(0)}\n"
+         "%3 = accumulate f32 (3) %1 %2\n"
+         "return %2\n"
          "}\n");
 }
