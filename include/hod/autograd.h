@@ -93,14 +93,14 @@ HOD_API int hod_add_grad_hook(hod_tensor *t, hod_grad_hook *hook, void *context)
 
 /* ---- the graph, to look at ---- */
 
-typedef struct hod_node hod_node;
-HOD_API const hod_node *hod_grad_fn(const hod_tensor *t); /* NULL for a leaf */
-HOD_API const char *hod_node_name(const hod_node *n);     /* "mul" */
-HOD_API int hod_node_inputs(const hod_node *n);
+typedef struct hod_grad_node hod_grad_node;
+HOD_API const hod_grad_node *hod_grad_fn(const hod_tensor *t);  /* NULL for a leaf */
+HOD_API const char *hod_grad_node_name(const hod_grad_node *n); /* "mul" */
+HOD_API int hod_grad_node_inputs(const hod_grad_node *n);
 /* The node input i comes from; NULL when it is a leaf or needs no gradient. */
-HOD_API const hod_node *hod_node_next(const hod_node *n, int i);
+HOD_API const hod_grad_node *hod_grad_node_next(const hod_grad_node *n, int i);
 /* The leaf that input i is; NULL when it is none. */
-HOD_API const hod_tensor *hod_node_leaf(const hod_node *n, int i);
+HOD_API const hod_tensor *hod_grad_node_leaf(const hod_grad_node *n, int i);
 /* One node a line, results first: "%3 = mul(%2, leaf (3)) -> f32 (3)  model.c:12". 0 or -1. */
 HOD_API int hod_print_graph(const hod_tensor *t, FILE *out);
 /* The same as Graphviz. */

@@ -14,7 +14,7 @@ bool hod_detect_anomaly(bool on)
     return before;
 }
 
-int hod__anomaly_check(const hod_node *n, int input, hod_tensor *g)
+int hod__anomaly_check(const hod_grad_node *n, int input, hod_tensor *g)
 {
     int64_t count = hod_tensor_numel(g);
     double *value = hod__alloc((size_t)HOD_MAX(count, 1), sizeof *value);
@@ -29,7 +29,7 @@ int hod__anomaly_check(const hod_node *n, int input, hod_tensor *g)
             snprintf(place, sizeof place, " at %s:%d", n->file, n->line);
         rc = HOD_FAIL_RC(VALUE,
                          "backward of %s%s: the gradient for input %d %s is %s at element %lld",
-                         hod__node_name(n), place, input, HOD_SHAPE_TEXT(g),
+                         hod__grad_node_name(n), place, input, HOD_SHAPE_TEXT(g),
                          isnan(value[k]) ? "NaN"
                          : value[k] > 0  ? "Inf"
                                          : "-Inf",

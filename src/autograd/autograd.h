@@ -28,8 +28,8 @@ typedef struct hod_saved {
 
 /* Where the gradient of one input goes: to a node, to a leaf, or (both NULL) nowhere. */
 typedef struct hod_edge {
-    hod_node *node;   /* counted */
-    hod_tensor *leaf; /* counted */
+    hod_grad_node *node; /* counted */
+    hod_tensor *leaf;    /* counted */
     hod_saved saved;
 } hod_edge;
 
@@ -51,7 +51,7 @@ typedef struct hod_custom {
     void (*release)(void *state);
 } hod_custom;
 
-struct hod_node { /* typedef in <hod/autograd.h> */
+struct hod_grad_node { /* typedef in <hod/autograd.h> */
     atomic_int refs;
     hod_op op; /* HOD_OPS for a custom node */
     int n;
@@ -70,15 +70,15 @@ struct hod_node { /* typedef in <hod/autograd.h> */
     hod_tensor *gradient; /* counted: sum of what has arrived */
     uint64_t visit;       /* number of the backward that found this node */
     bool needed;
-    hod_node *next_dead;
+    hod_grad_node *next_dead;
     hod_edge *edge; /* n, in the same block */
     hod_meta *meta; /* n: dtype and shape of the inputs */
 };
 
 /* What hod_tensor.autograd points at. */
 struct hod_grad_meta {
-    hod_node *grad_fn;  /* counted; NULL for a leaf */
-    hod_grad_slot slot; /* leaf, or retain_grad */
+    hod_grad_node *grad_fn; /* counted; NULL for a leaf */
+    hod_grad_slot slot;     /* leaf, or retain_grad */
     bool retain_grad;
     hod_hooks hooks; /* of a leaf; those of a result live in its node */
     /* While a backward runs, leaves only. */
@@ -110,16 +110,16 @@ bool hod__recomputing(void);
 
 /* ---- between the files of this layer ---- */
 struct hod_grad_meta *hod__grad_meta(hod_tensor *t); /* made when absent */
-void hod__node_retain(hod_node *n);
-void hod__node_release(hod_node *n); /* frees what falls to zero without recursion */
-const char *hod__node_name(const hod_node *n);
-void hod__node_consume(hod_node *n); /* drops saved values and edges */
+void hod__grad_node_retain(hod_grad_node *n);
+void hod__grad_node_release(hod_grad_node *n); /* frees what falls to zero without recursion */
+const char *hod__grad_node_name(const hod_grad_node *n);
+void hod__grad_node_consume(hod_grad_node *n); /* drops saved values and edges */
 /* A saved value for reading, owned by the innermost scope; with `link` it is tied to the graph
  * again. NULL with an error when the value was changed in place since. */
-hod_tensor *hod__saved_open(hod_node *n, const hod_saved *s, hod_node *maker, bool link,
+hod_tensor *hod__saved_open(hod_grad_node *n, const hod_saved *s, hod_grad_node *maker, bool link,
                             const char *what);
 /* -1 with an error when g holds a NaN or Inf. */
-int hod__anomaly_check(const hod_node *n, int input, hod_tensor *g);
+int hod__anomaly_check(const hod_grad_node *n, int input, hod_tensor *g);
 extern _Thread_local bool hod__anomaly;
 /* True while any hook exists: backward then does more than its graph tells. */
 bool hod__hooks_exist(void);

@@ -32,7 +32,7 @@ typedef struct run {
     bool retain, create;
     outer_leaf *outer;
     int64_t n_outer, cap_outer;
-    hod_node **order; /* all nodes, descending sequence */
+    hod_grad_node **order; /* all nodes, descending sequence */
     int64_t n, cap;
     /* hod_grad_of only: */
     int targets;
@@ -83,7 +83,7 @@ static int visit_leaf(run *r, hod_tensor *leaf)
     return 0;
 }
 
-static int visit_node(run *r, hod_node *n)
+static int visit_node(run *r, hod_grad_node *n)
 {
     if (n->visit == r->visit)
         return 0;
@@ -91,14 +91,14 @@ static int visit_node(run *r, hod_node *n)
         return HOD_FAIL_RC(STATE,
                            "backward: the graph was consumed at %s by an earlier backward; "
                            "use .retain_graph in that one to go through it again",
-                           hod__node_name(n));
+                           hod__grad_node_name(n));
     for (const run *o = r->around; o; o = o->around)
         if (n->visit == o->visit)
             return HOD_FAIL_RC(STATE,
                                "backward inside backward: reaches %s %s of the graph outside; a "
                                "checkpointed function takes such tensors as inputs",
-                               hod__node_name(n), HOD_SHAPE_TEXT(&n->out));
-    hod_node **place = hod__push(&r->order, &r->n, &r->cap, sizeof *r->order);
+                               hod__grad_node_name(n), HOD_SHAPE_TEXT(&n->out));
+    hod_grad_node **place = hod__push(&r->order, &r->n, &r->cap, sizeof *r->order);
     if (!place)
         return -1;
     *place = n;
@@ -109,17 +109,17 @@ static int visit_node(run *r, hod_node *n)
 
 static int descending(const void *a, const void *b)
 {
-    uint64_t x = (*(hod_node *const *)a)->sequence, y = (*(hod_node *const *)b)->sequence;
+    uint64_t x = (*(hod_grad_node *const *)a)->sequence, y = (*(hod_grad_node *const *)b)->sequence;
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
 /* The list of found nodes is its own work list. */
-static int collect(run *r, hod_node *root)
+static int collect(run *r, hod_grad_node *root)
 {
     if (visit_node(r, root) != 0)
         return -1;
     for (int64_t k = 0; k < r->n; k++) {
-        hod_node *n = r->order[k];
+        hod_grad_node *n = r->order[k];
         for (int i = 0; i < n->n; i++) {
             const hod_edge *e = &n->edge[i];
             if (e->node && visit_node(r, e->node) != 0)
@@ -136,7 +136,7 @@ static int collect(run *r, hod_node *root)
 static void mark_needed(run *r)
 {
     for (int64_t k = r->n - 1; k >= 0; k--) {
-        hod_node *n = r->order[k];
+        hod_grad_node *n = r->order[k];
         for (int i = 0; i < n->n && !n->needed; i++) {
             const hod_edge *e = &n->edge[i];
             if (e->leaf)
@@ -212,7 +212,7 @@ static int arrive_leaf(run *r, hod_tensor *leaf, hod_tensor *dx)
     return --m->waiting == 0 ? finish_leaf(r, m) : 0;
 }
 
-static hod_tensor *fit(const hod_node *n, int i, hod_tensor *dx)
+static hod_tensor *fit(const hod_grad_node *n, int i, hod_tensor *dx)
 {
     const hod_meta *to = &n->meta[i];
     dx = hod__unbroadcast(dx, to);
@@ -230,7 +230,7 @@ static bool wants(const run *r, const hod_edge *e)
     return e->node && (e->node->needed || (e->node->result && e->node->result->target > 0));
 }
 
-static int open_saved(run *r, hod_node *n, hod_vjp *v, hod_tensor **x)
+static int open_saved(run *r, hod_grad_node *n, hod_vjp *v, hod_tensor **x)
 {
     static const char *const what[] = {"first input", "second input", "third input"};
     for (int i = 0; i < n->n; i++) {
@@ -250,7 +250,7 @@ static int open_saved(run *r, hod_node *n, hod_vjp *v, hod_tensor **x)
     return 0;
 }
 
-static int deliver(run *r, hod_node *n, int i, hod_tensor *dx)
+static int deliver(run *r, hod_grad_node *n, int i, hod_tensor *dx)
 {
     const hod_edge *e = &n->edge[i];
     if (dx == HOD_NO_GRADIENT)
@@ -262,7 +262,7 @@ static int deliver(run *r, hod_node *n, int i, hod_tensor *dx)
     return dx ? add_into(&e->node->gradient, dx) : 0;
 }
 
-static int run_rule(run *r, hod_node *n, hod_tensor *g)
+static int run_rule(run *r, hod_grad_node *n, hod_tensor *g)
 {
     const hod_op_info *info = &hod__op_info[n->op];
     hod_tensor *x[HOD_OP_MAX_INPUTS];
@@ -284,7 +284,7 @@ static int run_rule(run *r, hod_node *n, hod_tensor *g)
     return 0;
 }
 
-static int run_custom(run *r, hod_node *n, hod_tensor *g)
+static int run_custom(run *r, hod_grad_node *n, hod_tensor *g)
 {
     hod_tensor *dx[HOD_OP_MAX_INPUTS];
     if (n->custom->backward(n->state, g, dx, n->n, r->create) != 0)
@@ -298,7 +298,7 @@ static int run_custom(run *r, hod_node *n, hod_tensor *g)
 }
 
 /* A node without a gradient still settles its edges, or a leaf would wait for it for ever. */
-static int settle_empty(run *r, hod_node *n)
+static int settle_empty(run *r, hod_grad_node *n)
 {
     for (int i = 0; i < n->n; i++)
         if (n->edge[i].leaf && arrive_leaf(r, n->edge[i].leaf, NULL) != 0)
@@ -306,7 +306,7 @@ static int settle_empty(run *r, hod_node *n)
     return 0;
 }
 
-static int run_node(run *r, hod_node *n)
+static int run_node(run *r, hod_grad_node *n)
 {
     HOD_SCOPE(s);
     hod_tensor *g = hod__own(n->gradient);
@@ -325,7 +325,7 @@ static int run_node(run *r, hod_node *n)
     if ((n->custom ? run_custom : run_rule)(r, n, g) != 0)
         return -1;
     if (!r->retain)
-        hod__node_consume(n);
+        hod__grad_node_consume(n);
     return 0;
 }
 
@@ -335,7 +335,7 @@ static int run_node(run *r, hod_node *n)
 static void drop_pending(run *r)
 {
     for (int64_t k = 0; k < r->n; k++) {
-        hod_node *n = r->order[k];
+        hod_grad_node *n = r->order[k];
         hod_tensor_release(n->gradient);
         n->gradient = NULL;
         for (int i = 0; i < n->n; i++) {
@@ -349,7 +349,7 @@ static void drop_pending(run *r)
     }
 }
 
-static int run_all(run *r, hod_node *root, hod_tensor *g)
+static int run_all(run *r, hod_grad_node *root, hod_tensor *g)
 {
     root->gradient = hod_tensor_retain(g);
     int rc = 0;
@@ -359,11 +359,11 @@ static int run_all(run *r, hod_node *root, hod_tensor *g)
 }
 
 /* Consuming a node releases its edges; everything in the list must stay until the end. */
-static int run_graph(run *r, hod_node *root, hod_tensor *g)
+static int run_graph(run *r, hod_grad_node *root, hod_tensor *g)
 {
     int rc = collect(r, root);
     for (int64_t k = 0; k < r->n; k++)
-        hod__node_retain(r->order[k]);
+        hod__grad_node_retain(r->order[k]);
     if (rc == 0 && r->targets > 0)
         mark_needed(r);
     if (rc == 0)
@@ -371,7 +371,7 @@ static int run_graph(run *r, hod_node *root, hod_tensor *g)
     if (rc != 0)
         drop_pending(r);
     for (int64_t k = 0; k < r->n; k++)
-        hod__node_release(r->order[k]);
+        hod__grad_node_release(r->order[k]);
     return rc;
 }
 

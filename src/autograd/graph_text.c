@@ -8,38 +8,38 @@
  */
 #include "autograd/autograd.h"
 
-const hod_node *hod_grad_fn(const hod_tensor *t)
+const hod_grad_node *hod_grad_fn(const hod_tensor *t)
 {
     hod__tape_wanted();
     return hod__has_grad_fn(t) ? t->autograd->grad_fn : NULL;
 }
 
-const char *hod_node_name(const hod_node *n)
+const char *hod_grad_node_name(const hod_grad_node *n)
 {
-    return n ? hod__node_name(n) : "";
+    return n ? hod__grad_node_name(n) : "";
 }
 
-int hod_node_inputs(const hod_node *n)
+int hod_grad_node_inputs(const hod_grad_node *n)
 {
     return n ? n->n : 0;
 }
 
-const hod_node *hod_node_next(const hod_node *n, int i)
+const hod_grad_node *hod_grad_node_next(const hod_grad_node *n, int i)
 {
     return n && i >= 0 && i < n->n ? n->edge[i].node : NULL;
 }
 
-const hod_tensor *hod_node_leaf(const hod_node *n, int i)
+const hod_tensor *hod_grad_node_leaf(const hod_grad_node *n, int i)
 {
     return n && i >= 0 && i < n->n ? n->edge[i].leaf : NULL;
 }
 
 typedef struct node_list {
-    const hod_node **items;
+    const hod_grad_node **items;
     int64_t n, cap;
 } node_list;
 
-static int64_t find(const node_list *l, const hod_node *n)
+static int64_t find(const node_list *l, const hod_grad_node *n)
 {
     for (int64_t lo = 0, hi = l->n; lo < hi;) {
         int64_t mid = (lo + hi) / 2;
@@ -55,16 +55,16 @@ static int64_t find(const node_list *l, const hod_node *n)
 
 /* Everything reachable, oldest first. A printout need not be fast: insertion keeps the list sorted
  * and leaves no mark in the graph. */
-static int list_nodes(const hod_node *root, node_list *l)
+static int list_nodes(const hod_grad_node *root, node_list *l)
 {
     node_list work = {0};
-    const hod_node **place = hod__push(&work.items, &work.n, &work.cap, sizeof *work.items);
+    const hod_grad_node **place = hod__push(&work.items, &work.n, &work.cap, sizeof *work.items);
     if (!place)
         return -1;
     *place = root;
     int rc = 0;
     while (rc == 0 && work.n > 0) {
-        const hod_node *n = work.items[--work.n];
+        const hod_grad_node *n = work.items[--work.n];
         if (find(l, n) >= 0)
             continue;
         if (!(place = hod__push(&l->items, &l->n, &l->cap, sizeof *l->items))) {
@@ -90,9 +90,9 @@ static int list_nodes(const hod_node *root, node_list *l)
 
 static void print_node(FILE *out, const node_list *l, int64_t k)
 {
-    const hod_node *n = l->items[k];
+    const hod_grad_node *n = l->items[k];
     char shape[96];
-    fprintf(out, "%%%lld = %s(", (long long)k, hod__node_name(n));
+    fprintf(out, "%%%lld = %s(", (long long)k, hod__grad_node_name(n));
     for (int i = 0; i < n->n; i++) {
         const hod_edge *e = &n->edge[i];
         fputs(i ? ", " : "", out);
@@ -128,9 +128,9 @@ int hod_print_graph(const hod_tensor *t, FILE *out)
 
 static void dot_node(FILE *out, const node_list *l, int64_t k)
 {
-    const hod_node *n = l->items[k];
+    const hod_grad_node *n = l->items[k];
     char shape[96];
-    fprintf(out, "  n%lld [label=\"%s\\n%s\"];\n", (long long)k, hod__node_name(n),
+    fprintf(out, "  n%lld [label=\"%s\\n%s\"];\n", (long long)k, hod__grad_node_name(n),
             hod__shape_text(n->out.ndim, n->out.shape, shape, sizeof shape));
     for (int i = 0; i < n->n; i++) {
         const hod_edge *e = &n->edge[i];

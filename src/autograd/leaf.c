@@ -24,7 +24,7 @@ hod_tensor *hod_requires_grad(hod_tensor *t, bool on)
     if (hod__has_grad_fn(t))
         return on ? t
                   : HOD_FAIL(STATE, "requires_grad: %s is the result of %s; detach it instead",
-                             HOD_SHAPE_TEXT(t), hod__node_name(t->autograd->grad_fn));
+                             HOD_SHAPE_TEXT(t), hod__grad_node_name(t->autograd->grad_fn));
     if (on && !hod__grad_meta(t))
         return NULL;
     hod__tape_install();

@@ -22,7 +22,7 @@ static void meta_free(struct hod_grad_meta *m)
     if (m->grad_fn) {
         if (m->grad_fn->result == m)
             m->grad_fn->result = NULL;
-        hod__node_release(m->grad_fn);
+        hod__grad_node_release(m->grad_fn);
     }
     hod_tensor_release(m->slot.sum);
     hod_tensor_release(m->gradient);
@@ -51,12 +51,12 @@ void hod__drop_grad_fn(hod_tensor *t)
 {
     if (!hod__has_grad_fn(t))
         return;
-    hod_node *n = t->autograd->grad_fn;
+    hod_grad_node *n = t->autograd->grad_fn;
     if (n->result == t->autograd)
         n->result = NULL;
     t->autograd->grad_fn = NULL;
     t->requires_grad = false;
-    hod__node_release(n);
+    hod__grad_node_release(n);
 }
 
 hod_grad_slot *hod__grad_slot(hod_tensor *leaf)
@@ -67,7 +67,7 @@ hod_grad_slot *hod__grad_slot(hod_tensor *leaf)
 
 /* ---- nodes ---- */
 
-void hod__node_retain(hod_node *n)
+void hod__grad_node_retain(hod_grad_node *n)
 {
     if (n)
         atomic_fetch_add(&n->refs, 1);
@@ -79,7 +79,7 @@ static void saved_drop(hod_saved *s)
     s->value = NULL;
 }
 
-void hod__node_consume(hod_node *n)
+void hod__grad_node_consume(hod_grad_node *n)
 {
     n->consumed = true;
     saved_drop(&n->y);
@@ -88,9 +88,9 @@ void hod__node_consume(hod_node *n)
         saved_drop(&e->saved);
         hod_tensor_release(e->leaf);
         e->leaf = NULL;
-        hod_node *to = e->node;
+        hod_grad_node *to = e->node;
         e->node = NULL;
-        hod__node_release(to);
+        hod__grad_node_release(to);
     }
     if (n->custom && n->state) {
         n->custom->release(n->state);
@@ -100,9 +100,9 @@ void hod__node_consume(hod_node *n)
 
 /* A chain of a million nodes must not need a million stack frames: the outermost release works
  * through a list, inner ones add to it. */
-void hod__node_release(hod_node *n)
+void hod__grad_node_release(hod_grad_node *n)
 {
-    static _Thread_local hod_node *dead;
+    static _Thread_local hod_grad_node *dead;
     static _Thread_local bool freeing;
     if (!n || atomic_fetch_sub(&n->refs, 1) != 1)
         return;
@@ -112,9 +112,9 @@ void hod__node_release(hod_node *n)
         return;
     freeing = true;
     while (dead) {
-        hod_node *first = dead;
+        hod_grad_node *first = dead;
         dead = first->next_dead;
-        hod__node_consume(first);
+        hod__grad_node_consume(first);
         hod_tensor_release(first->gradient);
         hod__hooks_free(&first->hooks);
         free(first);
@@ -122,18 +122,18 @@ void hod__node_release(hod_node *n)
     freeing = false;
 }
 
-const char *hod__node_name(const hod_node *n)
+const char *hod__grad_node_name(const hod_grad_node *n)
 {
     return n->custom ? n->custom->name : hod__op_info[n->op].name;
 }
 
-static hod_node *node_new(hod_op op, int n)
+static hod_grad_node *node_new(hod_op op, int n)
 {
-    size_t edges = sizeof(hod_node), metas = edges + (size_t)n * sizeof(hod_edge);
+    size_t edges = sizeof(hod_grad_node), metas = edges + (size_t)n * sizeof(hod_edge);
     char *block = hod__alloc(1, metas + (size_t)n * sizeof(hod_meta));
     if (!block)
         return NULL;
-    hod_node *node = (hod_node *)block;
+    hod_grad_node *node = (hod_grad_node *)block;
     atomic_init(&node->refs, 1);
     node->op = op;
     node->n = n;
@@ -166,7 +166,7 @@ static int save_input(hod_saved *s, hod_tensor *t)
     return 0;
 }
 
-hod_tensor *hod__saved_open(hod_node *n, const hod_saved *s, hod_node *maker, bool link,
+hod_tensor *hod__saved_open(hod_grad_node *n, const hod_saved *s, hod_grad_node *maker, bool link,
                             const char *what)
 {
     hod_tensor *t = s->value;
@@ -177,7 +177,7 @@ hod_tensor *hod__saved_open(hod_node *n, const hod_saved *s, hod_node *maker, bo
         return HOD_FAIL(STATE,
                         "backward of %s%s: its %s %s was changed in place: version %u, saved at "
                         "version %u",
-                        hod__node_name(n), place, what, HOD_SHAPE_TEXT(t), t->storage->version,
+                        hod__grad_node_name(n), place, what, HOD_SHAPE_TEXT(t), t->storage->version,
                         s->version);
     }
     if (s->leaf || !link || !maker)
@@ -189,13 +189,13 @@ hod_tensor *hod__saved_open(hod_node *n, const hod_saved *s, hod_node *maker, bo
     alias->trace_value = t->trace_value;
     alias->trace_stamp = t->trace_stamp;
     alias->requires_grad = true;
-    hod__node_retain(maker);
+    hod__grad_node_retain(maker);
     m->grad_fn = maker;
     return alias;
 }
 
 /* Which inputs the derivatives that will be asked for read. */
-static bool wants_input(const hod_op_info *info, const hod_node *n, int i)
+static bool wants_input(const hod_op_info *info, const hod_grad_node *n, int i)
 {
     static const uint32_t flag[] = {HOD_OPF_SAVES_X, HOD_OPF_SAVES_B, HOD_OPF_SAVES_C};
     if (i >= HOD_COUNT(flag) || !(info->flags & flag[i]))
@@ -208,7 +208,7 @@ static bool wants_input(const hod_op_info *info, const hod_node *n, int i)
 
 /* ---- linking ---- */
 
-static int link_inputs(hod_node *n, hod_tensor *const *in)
+static int link_inputs(hod_grad_node *n, hod_tensor *const *in)
 {
     for (int i = 0; i < n->n; i++) {
         n->meta[i] = hod__meta(in[i]);
@@ -216,7 +216,7 @@ static int link_inputs(hod_node *n, hod_tensor *const *in)
             continue;
         if (hod__has_grad_fn(in[i])) {
             n->edge[i].node = in[i]->autograd->grad_fn;
-            hod__node_retain(n->edge[i].node);
+            hod__grad_node_retain(n->edge[i].node);
         } else {
             if (!hod__grad_meta(in[i]))
                 return -1;
@@ -227,7 +227,7 @@ static int link_inputs(hod_node *n, hod_tensor *const *in)
 }
 
 /* Makes `n` the origin of out; the tensor's reference is the node's first. */
-static int link_result(hod_node *n, hod_tensor *out)
+static int link_result(hod_grad_node *n, hod_tensor *out)
 {
     struct hod_grad_meta *m = hod__grad_meta(out);
     if (!m)
@@ -235,7 +235,7 @@ static int link_result(hod_node *n, hod_tensor *out)
     if (m->grad_fn) { /* changed in place: its history goes on from here */
         if (m->grad_fn->result == m)
             m->grad_fn->result = NULL;
-        hod__node_release(m->grad_fn);
+        hod__grad_node_release(m->grad_fn);
     }
     n->sequence = atomic_fetch_add(&last_sequence, 1) + 1;
     n->out = hod__meta(out);
@@ -264,12 +264,12 @@ static int check_write(hod_tensor *dst, const hod_tensor *src)
                            "scope without gradients",
                            HOD_SHAPE_TEXT(dst));
     if (hod__has_grad_fn(dst)) {
-        const hod_node *n = dst->autograd->grad_fn;
+        const hod_grad_node *n = dst->autograd->grad_fn;
         if (!n->custom && hod__op_info[n->op].class == HOD_VIEW)
             return HOD_FAIL_RC(STATE,
                                "assign: %s is a view (%s) of a tensor that requires a "
                                "gradient, which would not see the change",
-                               HOD_SHAPE_TEXT(dst), hod__node_name(n));
+                               HOD_SHAPE_TEXT(dst), hod__grad_node_name(n));
     } else if (src->requires_grad) {
         hod_meta m = hod__meta(dst);
         if (hod__meta_bytes(&m) < dst->storage->bytes)
@@ -286,7 +286,7 @@ int hod__tape_note(const hod_op_call *c, hod_tensor *out)
     if (!hod_grad_enabled() || !any_requires_grad(c->n, c->in))
         return 0;
     const hod_op_info *info = &hod__op_info[c->op];
-    hod_node *n = node_new(c->op, c->n);
+    hod_grad_node *n = node_new(c->op, c->n);
     if (!n)
         return -1;
     if (c->attrs)
@@ -300,7 +300,7 @@ int hod__tape_note(const hod_op_call *c, hod_tensor *out)
     if (rc == 0)
         rc = link_result(n, out);
     if (rc != 0)
-        hod__node_release(n);
+        hod__grad_node_release(n);
     return rc;
 }
 
@@ -308,7 +308,7 @@ int hod__tape_note_custom(const hod_custom *custom, void *state, int n, hod_tens
                           hod_tensor *out)
 {
     hod__tape_wanted();
-    hod_node *node = node_new(HOD_OPS, n);
+    hod_grad_node *node = node_new(HOD_OPS, n);
     if (!node) {
         custom->release(state);
         return -1;
@@ -316,7 +316,7 @@ int hod__tape_note_custom(const hod_custom *custom, void *state, int n, hod_tens
     node->custom = custom;
     node->state = state;
     if (link_inputs(node, in) != 0 || link_result(node, out) != 0) {
-        hod__node_release(node);
+        hod__grad_node_release(node);
         return -1;
     }
     return 0;

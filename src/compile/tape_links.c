@@ -22,26 +22,26 @@ void hod__links_consume(hod_tensor *t)
     if (!hod__links_open(t))
         return;
     /* A list of its own keeps every node until all are done: consuming one releases the next. */
-    hod_node **list = NULL;
+    hod_grad_node **list = NULL;
     int64_t n = 0, cap = 0;
-    hod_node **place = hod__push(&list, &n, &cap, sizeof *list);
+    hod_grad_node **place = hod__push(&list, &n, &cap, sizeof *list);
     if (!place)
         return;
     *place = t->autograd->grad_fn;
-    hod__node_retain(*place);
+    hod__grad_node_retain(*place);
     for (int64_t k = 0; k < n; k++) {
-        hod_node *node = list[k];
+        hod_grad_node *node = list[k];
         for (int i = 0; !node->consumed && i < node->n; i++) {
-            hod_node *next = node->edge[i].node;
+            hod_grad_node *next = node->edge[i].node;
             if (next && !next->consumed && (place = hod__push(&list, &n, &cap, sizeof *list))) {
                 *place = next;
-                hod__node_retain(next);
+                hod__grad_node_retain(next);
             }
         }
-        hod__node_consume(node);
+        hod__grad_node_consume(node);
     }
     for (int64_t k = 0; k < n; k++)
-        hod__node_release(list[k]);
+        hod__grad_node_release(list[k]);
     free(list);
 }
 

@@ -1,5 +1,4 @@
-/* What compiling asks of the tape. A header of its own, because graph.h and autograd.h each call
- * their nodes hod_node. */
+/* What compiling asks of the tape. */
 #ifndef HOD_COMPILE_TAPE_LINKS_H
 #define HOD_COMPILE_TAPE_LINKS_H
 

@@ -275,11 +275,11 @@ TEST(backward_anomaly_names_the_forward_call)
 TEST(backward_graph_can_be_walked)
 {
     hod_tensor *w = leaf(3), *y = hod_exp(hod_mul(w, w));
-    const hod_node *n = hod_grad_fn(y);
-    EQ_STR(hod_node_name(n), "exp");
-    EQ_INT(hod_node_inputs(n), 1);
-    EQ_STR(hod_node_name(hod_node_next(n, 0)), "mul");
-    CHECK(hod_node_leaf(hod_node_next(n, 0), 1) == w);
+    const hod_grad_node *n = hod_grad_fn(y);
+    EQ_STR(hod_grad_node_name(n), "exp");
+    EQ_INT(hod_grad_node_inputs(n), 1);
+    EQ_STR(hod_grad_node_name(hod_grad_node_next(n, 0)), "mul");
+    CHECK(hod_grad_node_leaf(hod_grad_node_next(n, 0), 1) == w);
     char text[512] = "";
     FILE *f = fmemopen(text, sizeof text, "w");
     EQ_INT(hod_print_graph(y, f), 0);
