@@ -406,7 +406,7 @@ int hod__hook_accumulate(hod_grad_slot *slot, hod_tensor *g)
         }
     }
     slot->present = true;
-    hod__bump(slot->sum);
+    hod__bump_by(slot->sum, "accumulate");
     return 0;
 }
 

@@ -529,7 +529,7 @@ bool hod__replay_stretch(hod_call *k, hod_segment *s, const hod_span_record *p)
                 k->failed = true;
             slot->present = true;
         }
-        hod__bump(t);
+        hod__bump_by(t, e->accumulate ? "accumulate" : "assign");
     }
     k->n_values = p->values;
     return true;

@@ -183,7 +183,7 @@ hod_tensor *hod__assign(hod_tensor *dst, hod_tensor *src)
     hod_tensor *value = hod_expand(hod__cast_to(src, dst->dtype), hod_tensor_shape(dst));
     if (!hod__op(HOD_OP_assign, NULL, 2, (hod_tensor *[]){dst, value}))
         return NULL;
-    hod__bump(dst);
+    hod__bump_by(dst, "assign");
     return dst;
 }
 
@@ -259,7 +259,7 @@ int hod__accumulate(hod_grad_slot *slot, hod_tensor *g)
     if (hod__op_shape(op, NULL, 2, meta, &out) != 0 ||
         hod__op_eval_into(op, NULL, 2, in, slot->sum) != 0)
         return -1;
-    hod__bump(slot->sum);
+    hod__bump_by(slot->sum, "accumulate");
     slot->present = true;
     return 0;
 }

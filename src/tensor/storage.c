@@ -109,7 +109,14 @@ hod_tensor *hod__own(hod_tensor *t)
 
 void hod__bump(hod_tensor *t)
 {
+    hod__bump_by(t, "a write");
+}
+
+void hod__bump_by(hod_tensor *t, const char *who)
+{
     t->storage->version++;
+    t->storage->writer.name = who;
+    hod__place(&t->storage->writer.file, &t->storage->writer.line);
 }
 
 int hod__realise(const hod_tensor *t)

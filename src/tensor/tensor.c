@@ -136,6 +136,6 @@ void *hod_tensor_mutable_data(hod_tensor *t)
                         HOD_SHAPE_TEXT(t));
     if (hod__write_hook && hod__write_hook(t))
         return NULL;
-    hod__bump(t);
+    hod__bump_by(t, "a write on the host");
     return hod__data(t);
 }

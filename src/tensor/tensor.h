@@ -20,9 +20,17 @@
 #include <hod/tensor.h>
 #include <stdatomic.h>
 
+/* Who a message speaks of: "relu", and where it was called. */
+typedef struct hod_origin {
+    const char *name;
+    const char *file; /* NULL when not known */
+    int line;
+} hod_origin;
+
 typedef struct hod_storage {
     atomic_int refs;
-    uint32_t version; /* bumped by every in-place change */
+    uint32_t version;  /* bumped by every in-place change */
+    hod_origin writer; /* of the last one */
     hod_device *device;
     void *data;    /* NULL: symbolic */
     int64_t bytes; /* of data, or what data will need */
@@ -70,6 +78,7 @@ void hod__row_major(int ndim, const int64_t *shape, int64_t *strides);
 bool hod__is_row_major(const hod_tensor *t);
 int64_t hod__meta_bytes(const hod_meta *m); /* -1 with an error when impossible */
 void hod__bump(hod_tensor *t);              /* version + 1 */
+void hod__bump_by(hod_tensor *t, const char *who); /* the same, and says by what: "assign" */
 /* Address of element 0 of a real tensor. */
 void *hod__data(const hod_tensor *t);
 /* True when two elements of t may share an address (expanded, self-overlapping): no writes. */
