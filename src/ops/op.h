@@ -112,6 +112,7 @@ enum hod_op_flags {
     HOD_OPF_NO_INTS = 1 << 9,      /* not defined for integer or bool */
     HOD_OPF_BILINEAR = 1 << 10,    /* the derivative for input 0 reads input 1 only, and vice versa
                                       (mul, matmul, conv2d*): goes with SAVES_X and SAVES_B */
+    HOD_OPF_Y_FOR_B = 1 << 11,     /* with SAVES_Y: only the derivative for input 1 reads it */
 };
 
 enum { HOD_OP_MAX_INPUTS = 64 }; /* concat and stack; the others have at most 4 */

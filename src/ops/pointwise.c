@@ -14,6 +14,7 @@ typedef void row(int64_t n, void *out, int64_t so, const void *const *in, const 
 #define SAVES_B 0
 #define SAVES_C 0
 #define BILINEAR 0
+#define Y_FOR_B 0
 #define BOOL 1
 
 #define TYPED_BODY "ops/pointwise_tmpl.c"
