@@ -53,6 +53,13 @@ typedef struct hod_backward_spec {
 /* hod_backward_with(y, g, .retain_graph = true): the vector-Jacobian product with g. */
 #define hod_backward_with(t, ...) hod_backward_make(t, &(hod_backward_spec){__VA_ARGS__, .end_ = 0})
 HOD_API int hod_backward_make(hod_tensor *t, const hod_backward_spec *spec);
+/* From n results at once, in one walk: hod_backward_many(2, results, gradients, .retain_graph = 1).
+ * gradients: n, HOD_ONES among them; NULL: HOD_ONES for all. 0 or -1. */
+#define hod_backward_many(n, results, ...) HOD_BACKWARD_MANY_(n, results, __VA_ARGS__, .end_ = 0)
+#define HOD_BACKWARD_MANY_(n, results, gradients, ...)                                             \
+    hod_backward_many_make(n, results, gradients, &(hod_backward_spec){__VA_ARGS__})
+HOD_API int hod_backward_many_make(int n, hod_tensor *const *results, hod_tensor *const *gradients,
+                                   const hod_backward_spec *spec);
 
 typedef struct hod_grad_of_spec {
     hod_tensor *gradient; /* of the output; HOD_ONES for a single value */
@@ -69,6 +76,15 @@ typedef struct hod_grad_of_spec {
     hod_grad_of_make(y, n, inputs, out, &(hod_grad_of_spec){__VA_ARGS__, .end_ = 0})
 HOD_API int hod_grad_of_make(hod_tensor *y, int n, hod_tensor *const *inputs, hod_tensor **out,
                              const hod_grad_of_spec *spec);
+/* The same from m results: hod_grad_of_many(m, y, gradients, n, inputs, out, .create_graph = 1).
+ * gradients: as for hod_backward_many. */
+#define hod_grad_of_many(m, y, gradients, n, inputs, ...)                                          \
+    HOD_GRAD_OF_MANY_(m, y, gradients, n, inputs, __VA_ARGS__, .end_ = 0)
+#define HOD_GRAD_OF_MANY_(m, y, gradients, n, inputs, out, ...)                                    \
+    hod_grad_of_many_make(m, y, gradients, n, inputs, out, &(hod_grad_of_spec){__VA_ARGS__})
+HOD_API int hod_grad_of_many_make(int m, hod_tensor *const *y, hod_tensor *const *gradients, int n,
+                                  hod_tensor *const *inputs, hod_tensor **out,
+                                  const hod_grad_of_spec *spec);
 
 /* ---- scopes without gradients ---- */
 
@@ -150,8 +166,26 @@ HOD_API int hod_gradgradcheck_make(hod_check_fn *fn, int n, hod_tensor *const *i
 
 /* ---- recomputation ---- */
 
-/* fn(context, in, n) without keeping what its backward needs; backward runs it again, with the same
- * randomness. fn and context must stay valid until then, and fn must compute the same again. */
+/* fn(context, in, n), but what its backward needs is not kept: the backward runs fn again, with the
+ * same randomness, when it gets there. Gradients are those of the plain call, of every order, and
+ * reach whatever fn reads; a function in which nothing requires a gradient is not run again. fn may
+ * call hod_checkpoint itself. fn and context must stay valid until then, and fn must compute the
+ * same again: an operator, a size or a number of draws that differs is an error. State of its own
+ * that must not move twice asks hod_recomputing. */
 HOD_API hod_tensor *hod_checkpoint(hod_check_fn *fn, void *context, int n, hod_tensor *const *in);
+
+/* With several results: out[i] belongs to the innermost scope. 0 or -1. */
+typedef int hod_checkpoint_fn(void *context, hod_tensor *const *in, int n, hod_tensor **out);
+HOD_API int hod_checkpoint_into(hod_checkpoint_fn *fn, void *context, int n, hod_tensor *const *in,
+                                int outputs, hod_tensor **out);
+/* True while a checkpointed function runs again: what was counted must not be counted twice. */
+HOD_API bool hod_recomputing(void);
+
+#ifndef HOD_NO_PLACES
+#define hod_backward(...)        (hod_here(__FILE__, __LINE__), hod_backward(__VA_ARGS__))
+#define hod_backward_make(...)   (hod_here(__FILE__, __LINE__), hod_backward_make(__VA_ARGS__))
+#define hod_checkpoint(...)      (hod_here(__FILE__, __LINE__), hod_checkpoint(__VA_ARGS__))
+#define hod_checkpoint_into(...) (hod_here(__FILE__, __LINE__), hod_checkpoint_into(__VA_ARGS__))
+#endif
 
 #endif

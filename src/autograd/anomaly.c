@@ -14,27 +14,23 @@ bool hod_detect_anomaly(bool on)
     return before;
 }
 
-int hod__anomaly_check(const hod_grad_node *n, int input, hod_tensor *g)
+static const char *name_of(double x)
+{
+    return isnan(x) ? "NaN" : x > 0 ? "Inf" : "-Inf";
+}
+
+int hod__anomaly_check(hod_tensor *g, const hod_origin *who, const char *what)
 {
     int64_t count = hod_tensor_numel(g);
     double *value = hod__alloc((size_t)HOD_MAX(count, 1), sizeof *value);
     if (!value)
         return -1;
     int rc = hod_read_doubles(g, value, count);
-    for (int64_t k = 0; rc == 0 && k < count; k++) {
-        if (isfinite(value[k]))
-            continue;
-        char place[160] = "";
-        if (n->file)
-            snprintf(place, sizeof place, " at %s:%d", n->file, n->line);
-        rc = HOD_FAIL_RC(VALUE,
-                         "backward of %s%s: the gradient for input %d %s is %s at element %lld",
-                         hod__grad_node_name(n), place, input, HOD_SHAPE_TEXT(g),
-                         isnan(value[k]) ? "NaN"
-                         : value[k] > 0  ? "Inf"
-                                         : "-Inf",
-                         (long long)k);
-    }
+    for (int64_t k = 0; rc == 0 && k < count; k++)
+        if (!isfinite(value[k]))
+            rc = HOD_FAIL_RC(VALUE, "backward%s%s: %s %s is %s at element %lld", who ? " of " : "",
+                             who ? HOD_ORIGIN_TEXT(who) : "", what, HOD_SHAPE_TEXT(g),
+                             name_of(value[k]), (long long)k);
     free(value);
     return rc;
 }

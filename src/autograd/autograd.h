@@ -19,17 +19,21 @@
 #include "ops/op.h"
 #include <hod/autograd.h>
 
-/* A value kept for the derivative, and the version it had. */
+/* A value kept for the derivative, and the version it had. Inside a checkpointed function a value
+ * is `hollow`: not kept, but entry `index` of what running the function again gives. */
 typedef struct hod_saved {
-    hod_tensor *value; /* counted; NULL when not needed */
+    hod_tensor *value;             /* counted; NULL when not needed, or hollow */
+    struct hod_checkpoint *hollow; /* counted; NULL: not hollow */
+    int64_t index;
     uint32_t version;
     bool leaf; /* value is the leaf's own handle rather than an alias */
 } hod_saved;
 
-/* Where the gradient of one input goes: to a node, to a leaf, or (both NULL) nowhere. */
+/* Where the gradient of one input goes: to a result of a node, to a leaf, or (both NULL) nowhere. */
 typedef struct hod_edge {
     hod_grad_node *node; /* counted */
-    hod_tensor *leaf;    /* counted */
+    int output;
+    hod_tensor *leaf; /* counted */
     hod_saved saved;
 } hod_edge;
 
@@ -43,41 +47,47 @@ typedef struct hod_hooks {
     int64_t n, cap;
 } hod_hooks;
 
-/* A node that is no operator: a checkpointed function, a user's function. */
+/* A node that is no operator: a user's function. */
 typedef struct hod_custom {
-    const char *name;
-    /* Gradients for all inputs into dx[n] (HOD_NO_GRADIENT where none flows). 0 or -1. */
-    int (*backward)(void *state, hod_tensor *g, hod_tensor **dx, int n, bool create_graph);
+    /* From g[outputs] (NULL: none arrived) the gradients of the inputs into dx[n], which holds NULL
+     * where one is wanted and HOD_NO_GRADIENT elsewhere; what stays NULL is none. 0 or -1. */
+    int (*backward)(hod_grad_node *n, hod_tensor *const *g, hod_tensor **dx, bool create_graph);
     void (*release)(void *state);
 } hod_custom;
+
+/* One result of a node. */
+typedef struct hod_grad_result {
+    hod_meta meta;
+    hod_hooks hooks;
+    struct hod_grad_meta *fields; /* not counted; the result's, NULL once it is gone */
+    hod_tensor *gradient;         /* counted; while a backward runs: sum of what has arrived */
+} hod_grad_result;
 
 struct hod_grad_node { /* typedef in <hod/autograd.h> */
     atomic_int refs;
     hod_op op; /* HOD_OPS for a custom node */
-    int n;
+    int n;     /* inputs */
+    int outputs;
     bool consumed;
     uint64_t sequence;
     hod_attrs attrs;
-    hod_meta out; /* dtype and shape of the result */
-    hod_saved y;
-    const char *file; /* the forward call's place; NULL when not known */
-    int line;
+    hod_saved y; /* an operator's result */
+    hod_origin from;
     const hod_custom *custom;
     void *state;
-    hod_hooks hooks;
-    struct hod_grad_meta *result; /* not counted; the result's fields, NULL once it is gone */
     /* While a backward runs. */
-    hod_tensor *gradient; /* counted: sum of what has arrived */
-    uint64_t visit;       /* number of the backward that found this node */
+    uint64_t visit; /* number of the backward that found this node */
     bool needed;
     hod_grad_node *next_dead;
-    hod_edge *edge; /* n, in the same block */
-    hod_meta *meta; /* n: dtype and shape of the inputs */
+    hod_edge *edge;          /* n, in the same block */
+    hod_meta *meta;          /* n: dtype and shape of the inputs */
+    hod_grad_result *result; /* outputs */
 };
 
 /* What hod_tensor.autograd points at. */
 struct hod_grad_meta {
     hod_grad_node *grad_fn; /* counted; NULL for a leaf */
+    int output;             /* which result of it */
     hod_grad_slot slot;     /* leaf, or retain_grad */
     bool retain_grad;
     hod_hooks hooks; /* of a leaf; those of a result live in its node */
@@ -96,30 +106,62 @@ void hod__tape_install(void);
 int hod__tape_note(const hod_op_call *c, hod_tensor *out);
 /* Says that the tape is about to be looked at: a replay that went without one builds it now. */
 void hod__tape_wanted(void);
-/* Links `out` to `in` through a custom node, which owns `state` from here on, also on failure. */
-int hod__tape_note_custom(const hod_custom *custom, void *state, int n, hod_tensor *const *in,
-                          hod_tensor *out);
+/* Links out[outputs] to in[n] through a custom node, which owns `state` from here on, also on
+ * failure; NULL in `out` is skipped. `name` must outlive it. The node, or NULL. */
+hod_grad_node *hod__tape_note_custom(const hod_custom *custom, const char *name, void *state, int n,
+                                     hod_tensor *const *in, int outputs, hod_tensor *const *out);
 
 bool hod__has_grad_fn(const hod_tensor *t);
 /* Forgets how t was computed: it no longer requires a gradient. */
 void hod__drop_grad_fn(hod_tensor *t);
 /* The gradient slot of a leaf (made when absent); NULL with an error when memory is gone. */
 hod_grad_slot *hod__grad_slot(hod_tensor *leaf);
-/* True while a checkpointed function runs for the second time: nothing counted may count again. */
-bool hod__recomputing(void);
 
 /* ---- between the files of this layer ---- */
 struct hod_grad_meta *hod__grad_meta(hod_tensor *t); /* made when absent */
 void hod__grad_node_retain(hod_grad_node *n);
 void hod__grad_node_release(hod_grad_node *n); /* frees what falls to zero without recursion */
-const char *hod__grad_node_name(const hod_grad_node *n);
 void hod__grad_node_consume(hod_grad_node *n); /* drops saved values and edges */
-/* A saved value for reading, owned by the innermost scope; with `link` it is tied to the graph
- * again. NULL with an error when the value was changed in place since. */
-hod_tensor *hod__saved_open(hod_grad_node *n, const hod_saved *s, hod_grad_node *maker, bool link,
-                            const char *what);
-/* -1 with an error when g holds a NaN or Inf. */
-int hod__anomaly_check(const hod_grad_node *n, int input, hod_tensor *g);
+/* "relu at file:line", without the place where it is not known. */
+const char *hod__origin_text(const hod_origin *o, char *buf, size_t cap);
+#define HOD_ORIGIN_TEXT(o) hod__origin_text(o, (char[192]){0}, 192)
+/* Keeps t for n's derivative: a leaf as it is, all else without its history. 0 or -1. */
+int hod__save(hod_saved *s, hod_tensor *t);
+int hod__save_result(hod_saved *s, hod_tensor *t); /* of what is not linked yet: never a leaf */
+void hod__saved_drop(hod_saved *s);
+/* A saved value for reading, owned by the innermost scope; with `link` it is tied again to result
+ * `output` of `maker`. NULL with an error when it was changed in place since. `what` names it. */
+hod_tensor *hod__saved_open(const hod_origin *who, const hod_saved *s, hod_grad_node *maker,
+                            int output, bool link, const char *what);
+
+/* One walk back: from results to leaves, or to the targets, tensors whose fields say so. */
+typedef struct hod_backward_job {
+    int n;
+    hod_tensor *const *from;
+    hod_tensor *const *gradient; /* n, in the shapes and types of `from` */
+    bool retain, create;
+    int targets;
+    hod_tensor **out; /* targets: counted, NULL where none arrived */
+} hod_backward_job;
+int hod__backward_run(const hod_backward_job *job);
+
+/* ---- checkpoints (checkpoint.c) ---- */
+/* The checkpointed function whose forward or recomputation this thread runs now, or NULL. */
+extern _Thread_local struct hod_checkpoint *hod__checkpoint_now;
+/* Says that an operator was noted: counted at first, compared later. 0 or -1. */
+int hod__checkpoint_step(const hod_op_call *c, const hod_tensor *out);
+/* Saves t hollow, or, when running again, gives it to those that wait for it. 0 or -1. */
+int hod__checkpoint_save(hod_saved *s, hod_tensor *t);
+/* The value of a hollow one, not counted; NULL with an error when it cannot be had again. */
+hod_tensor *hod__checkpoint_value(const hod_saved *s, uint32_t *version);
+void hod__checkpoint_drop(hod_saved *s);
+/* Gives back what was computed again since `mark`, at the end of a backward. */
+struct hod_checkpoint *hod__checkpoint_mark(void);
+void hod__checkpoint_sweep(struct hod_checkpoint *mark);
+
+/* -1 with an error when g holds a NaN or Inf. `what` it is: "the gradient for input 0"; `who` made
+ * it, NULL for nobody. */
+int hod__anomaly_check(hod_tensor *g, const hod_origin *who, const char *what);
 extern _Thread_local bool hod__anomaly;
 /* True while any hook exists: backward then does more than its graph tells. */
 bool hod__hooks_exist(void);

@@ -1,403 +1,11 @@
-/* The engine: sends a gradient from a result back to the leaves.
+/* Backward as users call it: what to start with, and where gradients are to go.
  *
- *   collect   walk the edges from the result; every node found once, nothing changed yet, so that
- *             a consumed graph is refused before any leaf was touched
- *   order     descending sequence numbers (tape invariant G1)
- *   run       a node's gradient is complete when its turn comes, because all its consumers have
- *             higher numbers; its rule makes the gradients of its inputs; saved values are dropped
- *
- * Broadcasting and dtype are undone here, once for all rules. What reaches a leaf by several edges
- * is summed first and accumulated when the last of them has arrived: hooks see the whole gradient,
- * the order is that of the graph, and with one edge (nearly always) nothing waits.
- *
- * No part recurses over the graph; a million operators in a row are fine.
+ * hod_backward sends them to the leaves, hod_grad_of hands those of chosen tensors over and touches
+ * nothing else. The way between is backward_run.c.
  */
 #include "autograd/autograd.h"
 #include <hod/functional.h>
 #include <hod/ops.h>
-
-static atomic_uint_fast64_t last_visit;
-
-/* What a leaf was waiting for in a run around this one (a checkpoint's backward runs inside). */
-typedef struct outer_leaf {
-    struct hod_grad_meta *m;
-    hod_tensor *gradient;
-    uint64_t visit;
-    int64_t waiting, target;
-} outer_leaf;
-
-typedef struct run {
-    uint64_t visit;
-    struct run *around; /* the run that called this one, of the same thread */
-    bool retain, create;
-    outer_leaf *outer;
-    int64_t n_outer, cap_outer;
-    hod_grad_node **order; /* all nodes, descending sequence */
-    int64_t n, cap;
-    /* hod_grad_of only: */
-    int targets;
-    hod_tensor *const *target;
-    hod_tensor **out; /* counted until handed over */
-} run;
-
-static _Thread_local run *innermost;
-
-/* ---- collect and order ---- */
-
-/* A leaf that a run around this one waits for is lent: its fields come back at the end. */
-static int borrow_leaf(run *r, struct hod_grad_meta *m)
-{
-    outer_leaf *o = hod__push(&r->outer, &r->n_outer, &r->cap_outer, sizeof *r->outer);
-    if (!o)
-        return -1;
-    *o = (outer_leaf){m, m->gradient, m->visit, m->waiting, m->target};
-    m->gradient = NULL;
-    m->target = 0;
-    return 0;
-}
-
-static void return_leaves(run *r)
-{
-    for (int64_t i = 0; i < r->n_outer; i++) {
-        const outer_leaf *o = &r->outer[i];
-        o->m->gradient = o->gradient;
-        o->m->visit = o->visit;
-        o->m->waiting = o->waiting;
-        o->m->target = o->target;
-    }
-    free(r->outer);
-}
-
-static int visit_leaf(run *r, hod_tensor *leaf)
-{
-    struct hod_grad_meta *m = hod__grad_meta(leaf);
-    if (!m)
-        return -1;
-    if (m->visit != r->visit) {
-        if (m->waiting > 0 && borrow_leaf(r, m) != 0)
-            return -1;
-        m->visit = r->visit;
-        m->waiting = 0;
-    }
-    m->waiting++;
-    return 0;
-}
-
-static int visit_node(run *r, hod_grad_node *n)
-{
-    if (n->visit == r->visit)
-        return 0;
-    if (n->consumed)
-        return HOD_FAIL_RC(STATE,
-                           "backward: the graph was consumed at %s by an earlier backward; "
-                           "use .retain_graph in that one to go through it again",
-                           hod__grad_node_name(n));
-    for (const run *o = r->around; o; o = o->around)
-        if (n->visit == o->visit)
-            return HOD_FAIL_RC(STATE,
-                               "backward inside backward: reaches %s %s of the graph outside; a "
-                               "checkpointed function takes such tensors as inputs",
-                               hod__grad_node_name(n), HOD_SHAPE_TEXT(&n->out));
-    hod_grad_node **place = hod__push(&r->order, &r->n, &r->cap, sizeof *r->order);
-    if (!place)
-        return -1;
-    *place = n;
-    n->visit = r->visit;
-    n->needed = r->targets == 0;
-    return 0;
-}
-
-static int descending(const void *a, const void *b)
-{
-    uint64_t x = (*(hod_grad_node *const *)a)->sequence, y = (*(hod_grad_node *const *)b)->sequence;
-    return x < y ? 1 : x > y ? -1 : 0;
-}
-
-/* The list of found nodes is its own work list. */
-static int collect(run *r, hod_grad_node *root)
-{
-    if (visit_node(r, root) != 0)
-        return -1;
-    for (int64_t k = 0; k < r->n; k++) {
-        hod_grad_node *n = r->order[k];
-        for (int i = 0; i < n->n; i++) {
-            const hod_edge *e = &n->edge[i];
-            if (e->node && visit_node(r, e->node) != 0)
-                return -1;
-            if (e->leaf && visit_leaf(r, e->leaf) != 0)
-                return -1;
-        }
-    }
-    qsort(r->order, (size_t)r->n, sizeof *r->order, descending);
-    return 0;
-}
-
-/* For hod_grad_of: a node runs only when a target lies behind it. */
-static void mark_needed(run *r)
-{
-    for (int64_t k = r->n - 1; k >= 0; k--) {
-        hod_grad_node *n = r->order[k];
-        for (int i = 0; i < n->n && !n->needed; i++) {
-            const hod_edge *e = &n->edge[i];
-            if (e->leaf)
-                n->needed = e->leaf->autograd->target > 0;
-            else if (e->node)
-                n->needed = e->node->needed || (e->node->result && e->node->result->target > 0);
-        }
-    }
-}
-
-/* ---- gradients on their way ---- */
-
-static int add_into(hod_tensor **sum, hod_tensor *g)
-{
-    if (!*sum) {
-        *sum = hod_tensor_retain(g);
-        return 0;
-    }
-    hod_tensor *both = hod_add(*sum, g);
-    if (!both)
-        return -1;
-    hod_tensor_release(*sum);
-    *sum = hod_tensor_retain(both);
-    return 0;
-}
-
-static hod_tensor *run_hooks(const hod_hooks *hooks, hod_tensor *g)
-{
-    for (int64_t i = 0; g && i < hooks->n; i++) {
-        hod_tensor *h = hooks->items[i].call(hooks->items[i].context, g);
-        if (h && (h->ndim != g->ndim ||
-                  memcmp(h->shape, g->shape, (size_t)g->ndim * sizeof *g->shape) != 0))
-            return HOD_FAIL(ARGUMENT, "gradient hook: returned %s for a gradient of %s",
-                            HOD_SHAPE_TEXT(h), HOD_SHAPE_TEXT(g));
-        g = h;
-    }
-    if (!g)
-        hod__fail(HOD_ERROR_STATE, "gradient hook: returned no gradient");
-    return g;
-}
-
-/* Adds g to a tensor's kept gradient. With create_graph the sum is a result of the tape itself,
- * and never written in place; its first value is a copy, because g may be the caller's. */
-static int keep(run *r, hod_grad_slot *slot, hod_tensor *g)
-{
-    if (!r->create && !hod__has_grad_fn(slot->sum))
-        return hod__accumulate(slot, g);
-    return hod__accumulate_value(slot, g);
-}
-
-static int finish_leaf(run *r, struct hod_grad_meta *m)
-{
-    hod_tensor *g = m->gradient;
-    if (!g)
-        return 0;
-    hod_tensor *hooked = m->hooks.n ? run_hooks(&m->hooks, g) : g;
-    int rc = hooked ? 0 : -1;
-    if (rc == 0 && m->target > 0)
-        rc = add_into(&r->out[m->target - 1], hooked);
-    else if (rc == 0 && r->targets == 0)
-        rc = keep(r, &m->slot, hooked);
-    hod_tensor_release(g);
-    m->gradient = NULL;
-    return rc;
-}
-
-/* One edge into a leaf is settled; dx NULL: without a gradient. */
-static int arrive_leaf(run *r, hod_tensor *leaf, hod_tensor *dx)
-{
-    struct hod_grad_meta *m = leaf->autograd;
-    if (dx && add_into(&m->gradient, dx) != 0)
-        return -1;
-    return --m->waiting == 0 ? finish_leaf(r, m) : 0;
-}
-
-static hod_tensor *fit(const hod_grad_node *n, int i, hod_tensor *dx)
-{
-    const hod_meta *to = &n->meta[i];
-    dx = hod__unbroadcast(dx, to);
-    if (dx && dx->dtype != to->dtype)
-        dx = hod_cast(dx, to->dtype);
-    return dx;
-}
-
-/* ---- one node ---- */
-
-static bool wants(const run *r, const hod_edge *e)
-{
-    if (e->leaf)
-        return r->targets == 0 || e->leaf->autograd->target > 0;
-    return e->node && (e->node->needed || (e->node->result && e->node->result->target > 0));
-}
-
-static int open_saved(run *r, hod_grad_node *n, hod_vjp *v, hod_tensor **x)
-{
-    static const char *const what[] = {"first input", "second input", "third input"};
-    for (int i = 0; i < n->n; i++) {
-        const hod_saved *s = &n->edge[i].saved;
-        x[i] = NULL;
-        if (s->value) {
-            x[i] = hod__saved_open(n, s, n->edge[i].node, r->create, what[HOD_MIN(i, 2)]);
-            if (!x[i])
-                return -1;
-        }
-    }
-    if (n->y.value) {
-        v->y = hod__saved_open(n, &n->y, n, r->create, "result");
-        if (!v->y)
-            return -1;
-    }
-    return 0;
-}
-
-static int deliver(run *r, hod_grad_node *n, int i, hod_tensor *dx)
-{
-    const hod_edge *e = &n->edge[i];
-    if (dx == HOD_NO_GRADIENT)
-        dx = NULL;
-    else if (!(dx = fit(n, i, dx)) || (hod__anomaly && hod__anomaly_check(n, i, dx) != 0))
-        return -1;
-    if (e->leaf)
-        return arrive_leaf(r, e->leaf, dx);
-    return dx ? add_into(&e->node->gradient, dx) : 0;
-}
-
-static int run_rule(run *r, hod_grad_node *n, hod_tensor *g)
-{
-    const hod_op_info *info = &hod__op_info[n->op];
-    hod_tensor *x[HOD_OP_MAX_INPUTS];
-    hod_vjp v = {.g = g, .x = x, .meta = n->meta, .n = n->n, .attrs = &n->attrs};
-    if (open_saved(r, n, &v, x) != 0)
-        return -1;
-    for (int i = 0; i < n->n; i++) {
-        const hod_edge *e = &n->edge[i];
-        if (!e->node && !e->leaf)
-            continue;
-        hod_tensor *dx = wants(r, e) ? info->vjp(&v, i) : HOD_NO_GRADIENT;
-        if (!dx) {
-            hod__fail(HOD_ERROR_STATE, "backward of %s: no derivative for input %d", info->name, i);
-            return -1;
-        }
-        if (deliver(r, n, i, dx) != 0)
-            return -1;
-    }
-    return 0;
-}
-
-static int run_custom(run *r, hod_grad_node *n, hod_tensor *g)
-{
-    hod_tensor *dx[HOD_OP_MAX_INPUTS];
-    if (n->custom->backward(n->state, g, dx, n->n, r->create) != 0)
-        return -1;
-    for (int i = 0; i < n->n; i++) {
-        const hod_edge *e = &n->edge[i];
-        if ((e->node || e->leaf) && deliver(r, n, i, wants(r, e) ? dx[i] : HOD_NO_GRADIENT) != 0)
-            return -1;
-    }
-    return 0;
-}
-
-/* A node without a gradient still settles its edges, or a leaf would wait for it for ever. */
-static int settle_empty(run *r, hod_grad_node *n)
-{
-    for (int i = 0; i < n->n; i++)
-        if (n->edge[i].leaf && arrive_leaf(r, n->edge[i].leaf, NULL) != 0)
-            return -1;
-    return 0;
-}
-
-static int run_node(run *r, hod_grad_node *n)
-{
-    HOD_SCOPE(s);
-    hod_tensor *g = hod__own(n->gradient);
-    n->gradient = NULL;
-    if (!g)
-        return settle_empty(r, n);
-    if (n->hooks.n && !(g = run_hooks(&n->hooks, g)))
-        return -1;
-    struct hod_grad_meta *m = n->result;
-    if (m && m->target > 0 && add_into(&r->out[m->target - 1], g) != 0)
-        return -1;
-    if (m && m->retain_grad && r->targets == 0 && keep(r, &m->slot, g) != 0)
-        return -1;
-    if (!n->needed)
-        return settle_empty(r, n);
-    if ((n->custom ? run_custom : run_rule)(r, n, g) != 0)
-        return -1;
-    if (!r->retain)
-        hod__grad_node_consume(n);
-    return 0;
-}
-
-/* ---- the whole ---- */
-
-/* After a failure: gradients under way are dropped; kept ones of leaves stay as they are. */
-static void drop_pending(run *r)
-{
-    for (int64_t k = 0; k < r->n; k++) {
-        hod_grad_node *n = r->order[k];
-        hod_tensor_release(n->gradient);
-        n->gradient = NULL;
-        for (int i = 0; i < n->n; i++) {
-            struct hod_grad_meta *m = n->edge[i].leaf ? n->edge[i].leaf->autograd : NULL;
-            if (!m || m->visit != r->visit)
-                continue;
-            hod_tensor_release(m->gradient);
-            m->gradient = NULL;
-            m->waiting = 0;
-        }
-    }
-}
-
-static int run_all(run *r, hod_grad_node *root, hod_tensor *g)
-{
-    root->gradient = hod_tensor_retain(g);
-    int rc = 0;
-    for (int64_t k = 0; rc == 0 && k < r->n; k++)
-        rc = run_node(r, r->order[k]);
-    return rc;
-}
-
-/* Consuming a node releases its edges; everything in the list must stay until the end. */
-static int run_graph(run *r, hod_grad_node *root, hod_tensor *g)
-{
-    int rc = collect(r, root);
-    for (int64_t k = 0; k < r->n; k++)
-        hod__grad_node_retain(r->order[k]);
-    if (rc == 0 && r->targets > 0)
-        mark_needed(r);
-    if (rc == 0)
-        rc = run_all(r, root, g);
-    if (rc != 0)
-        drop_pending(r);
-    for (int64_t k = 0; k < r->n; k++)
-        hod__grad_node_release(r->order[k]);
-    return rc;
-}
-
-static int run_from(run *r, hod_tensor *t, hod_tensor *g)
-{
-    r->visit = atomic_fetch_add(&last_visit, 1) + 1;
-    r->around = innermost;
-    r->retain = r->retain || r->create;
-    innermost = r;
-    hod__tape_install();
-    bool before = hod__tape->enabled;
-    hod__tape->enabled = r->create;
-    int rc;
-    if (hod__has_grad_fn(t)) {
-        rc = run_graph(r, t->autograd->grad_fn, g);
-    } else { /* t is a leaf itself */
-        rc = visit_leaf(r, t);
-        if (rc == 0)
-            rc = arrive_leaf(r, t, g);
-    }
-    hod__tape->enabled = before;
-    innermost = r->around;
-    return_leaves(r);
-    free(r->order);
-    return rc;
-}
 
 /* The gradient to start with, checked against t. */
 static hod_tensor *seed(const char *who, hod_tensor *t, hod_tensor *g)
@@ -421,14 +29,32 @@ static hod_tensor *seed(const char *who, hod_tensor *t, hod_tensor *g)
     return g->dtype == t->dtype ? g : hod_cast(g, (hod_dtype)t->dtype);
 }
 
-static int backward_body(hod_tensor *t, const hod_backward_spec *spec)
+/* Seeds for n results into s, owned by the innermost scope; gradients NULL: ones. 0 or -1. */
+static int make_seeds(const char *who, int n, hod_tensor *const *t, hod_tensor *const *gradients,
+                      hod_tensor **s)
 {
-    HOD_SCOPE(s);
-    hod_tensor *g = seed("backward", t, spec->gradient);
-    if (!g)
+    if (n < 1 || n > HOD_OP_MAX_INPUTS)
+        return HOD_FAIL_RC(ARGUMENT, "%s: %d results, 1 to %d are possible", who, n,
+                           HOD_OP_MAX_INPUTS);
+    for (int i = 0; i < n; i++)
+        if (!(s[i] = seed(who, t[i], gradients ? gradients[i] : HOD_ONES)))
+            return -1;
+    return 0;
+}
+
+static int backward_body(int n, hod_tensor *const *t, hod_tensor *const *gradients,
+                         const hod_backward_spec *spec)
+{
+    HOD_SCOPE(scope);
+    hod_tensor *s[HOD_OP_MAX_INPUTS];
+    if (make_seeds("backward", n, t, gradients, s) != 0)
         return -1;
-    run r = {.retain = spec->retain_graph, .create = spec->create_graph};
-    return run_from(&r, t, g);
+    hod_backward_job job = {.n = n,
+                            .from = t,
+                            .gradient = s,
+                            .retain = spec->retain_graph,
+                            .create = spec->create_graph};
+    return hod__backward_run(&job);
 }
 
 int hod_backward_make(hod_tensor *t, const hod_backward_spec *spec)
@@ -437,13 +63,13 @@ int hod_backward_make(hod_tensor *t, const hod_backward_spec *spec)
         return -1;
     if (spec->gradient != HOD_ONES || hod__anomaly || hod__hooks_exist()) {
         hod__tape_wanted();
-        return backward_body(t, spec);
+        return backward_body(1, &t, &spec->gradient, spec);
     }
     /* Its operators follow from the graph of t and the options alone: a replay may skip them. */
     uint64_t key = (uint64_t)spec->retain_graph | (uint64_t)spec->create_graph << 1;
     if (hod__span_begin("backward", key, t))
         return 0;
-    int rc = backward_body(t, spec);
+    int rc = backward_body(1, &t, NULL, spec);
     hod__span_end("backward");
     return rc;
 }
@@ -451,6 +77,13 @@ int hod_backward_make(hod_tensor *t, const hod_backward_spec *spec)
 int hod_backward(hod_tensor *loss)
 {
     return hod_backward_with(loss, HOD_ONES);
+}
+
+int hod_backward_many_make(int n, hod_tensor *const *results, hod_tensor *const *gradients,
+                           const hod_backward_spec *spec)
+{
+    hod__tape_wanted();
+    return backward_body(n, results, gradients, spec);
 }
 
 /* ---- gradients of chosen inputs ---- */
@@ -481,25 +114,34 @@ static void clear_targets(int n, hod_tensor *const *inputs)
             inputs[i]->autograd->target = 0;
 }
 
-int hod_grad_of_make(hod_tensor *y, int n, hod_tensor *const *inputs, hod_tensor **out,
-                     const hod_grad_of_spec *spec)
+static int grad_of_body(int m, hod_tensor *const *y, hod_tensor *const *gradients, int n,
+                        hod_tensor **out, const hod_grad_of_spec *spec)
+{
+    HOD_SCOPE(scope);
+    hod_tensor *s[HOD_OP_MAX_INPUTS];
+    if (make_seeds("grad_of", m, y, gradients, s) != 0)
+        return -1;
+    hod_backward_job job = {.n = m,
+                            .from = y,
+                            .gradient = s,
+                            .retain = spec->retain_graph,
+                            .create = spec->create_graph,
+                            .targets = n,
+                            .out = out};
+    return hod__backward_run(&job);
+}
+
+int hod_grad_of_many_make(int m, hod_tensor *const *y, hod_tensor *const *gradients, int n,
+                          hod_tensor *const *inputs, hod_tensor **out, const hod_grad_of_spec *spec)
 {
     for (int i = 0; i < n; i++)
         out[i] = NULL;
-    if (!y || n <= 0)
-        return y ? HOD_FAIL_RC(ARGUMENT, "grad_of: %d inputs", n) : -1;
+    if (n <= 0)
+        return HOD_FAIL_RC(ARGUMENT, "grad_of: %d inputs", n);
     hod__tape_wanted();
     int rc = set_targets(n, inputs);
-    if (rc == 0) {
-        HOD_SCOPE(s);
-        hod_tensor *g = seed("grad_of", y, spec->gradient);
-        run r = {.retain = spec->retain_graph,
-                 .create = spec->create_graph,
-                 .targets = n,
-                 .target = inputs,
-                 .out = out};
-        rc = g ? run_from(&r, y, g) : -1;
-    }
+    if (rc == 0)
+        rc = grad_of_body(m, y, gradients, n, out, spec);
     clear_targets(n, inputs);
     for (int i = 0; i < n; i++) {
         if (out[i])
@@ -511,4 +153,10 @@ int hod_grad_of_make(hod_tensor *y, int n, hod_tensor *const *inputs, hod_tensor
                              i, HOD_SHAPE_TEXT(inputs[i]));
     }
     return rc;
+}
+
+int hod_grad_of_make(hod_tensor *y, int n, hod_tensor *const *inputs, hod_tensor **out,
+                     const hod_grad_of_spec *spec)
+{
+    return hod_grad_of_many_make(1, &y, &spec->gradient, n, inputs, out, spec);
 }

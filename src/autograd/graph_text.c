@@ -16,7 +16,7 @@ const hod_grad_node *hod_grad_fn(const hod_tensor *t)
 
 const char *hod_grad_node_name(const hod_grad_node *n)
 {
-    return n ? hod__grad_node_name(n) : "";
+    return n ? n->from.name : "";
 }
 
 int hod_grad_node_inputs(const hod_grad_node *n)
@@ -88,25 +88,34 @@ static int list_nodes(const hod_grad_node *root, node_list *l)
     return rc;
 }
 
+/* "%3", or "%3.1" where the node has several results. */
+static void print_ref(FILE *out, const node_list *l, const hod_grad_node *n, int output)
+{
+    fprintf(out, "%%%lld", (long long)find(l, n));
+    if (n->outputs > 1)
+        fprintf(out, ".%d", output);
+}
+
 static void print_node(FILE *out, const node_list *l, int64_t k)
 {
     const hod_grad_node *n = l->items[k];
-    char shape[96];
-    fprintf(out, "%%%lld = %s(", (long long)k, hod__grad_node_name(n));
+    fprintf(out, "%%%lld = %s(", (long long)k, n->from.name);
     for (int i = 0; i < n->n; i++) {
         const hod_edge *e = &n->edge[i];
         fputs(i ? ", " : "", out);
         if (e->node)
-            fprintf(out, "%%%lld", (long long)find(l, e->node));
+            print_ref(out, l, e->node, e->output);
         else if (e->leaf)
             fprintf(out, "leaf %s", HOD_SHAPE_TEXT(e->leaf));
         else
             fputs("_", out);
     }
-    fprintf(out, ") -> %s %s", hod_dtype_name(n->out.dtype),
-            hod__shape_text(n->out.ndim, n->out.shape, shape, sizeof shape));
-    if (n->file)
-        fprintf(out, "  %s:%d", n->file, n->line);
+    fputs(") -> ", out);
+    for (int i = 0; i < n->outputs; i++)
+        fprintf(out, "%s%s %s", i ? ", " : "", hod_dtype_name(n->result[i].meta.dtype),
+                HOD_SHAPE_TEXT(&n->result[i].meta));
+    if (n->from.file)
+        fprintf(out, "  %s:%d", n->from.file, n->from.line);
     fputs(n->consumed ? "  consumed\n" : "\n", out);
 }
 
@@ -114,6 +123,7 @@ int hod_print_graph(const hod_tensor *t, FILE *out)
 {
     if (!t)
         return -1;
+    hod__tape_wanted();
     if (!hod__has_grad_fn(t)) {
         fprintf(out, "%s %s\n", t->requires_grad ? "leaf" : "no gradient:", HOD_SHAPE_TEXT(t));
         return 0;
@@ -126,28 +136,57 @@ int hod_print_graph(const hod_tensor *t, FILE *out)
     return rc;
 }
 
+/* ---- Graphviz ---- */
+
+/* A leaf is a box, drawn by the first node that reads it. */
+static bool drawn_before(const node_list *l, int64_t k, int i)
+{
+    const hod_tensor *leaf = l->items[k]->edge[i].leaf;
+    for (int64_t j = 0; j <= k; j++)
+        for (int e = 0; e < (j < k ? l->items[j]->n : i); e++)
+            if (l->items[j]->edge[e].leaf == leaf)
+                return true;
+    return false;
+}
+
+static void dot_edge(FILE *out, const node_list *l, int64_t k, int i)
+{
+    const hod_edge *e = &l->items[k]->edge[i];
+    if (e->leaf && !drawn_before(l, k, i))
+        fprintf(out, "  l%p [label=\"leaf\\n%s %s\", shape=box, style=filled];\n", (void *)e->leaf,
+                hod_dtype_name((hod_dtype)e->leaf->dtype), HOD_SHAPE_TEXT(e->leaf));
+    if (e->leaf)
+        fprintf(out, "  l%p -> n%lld", (void *)e->leaf, (long long)k);
+    else if (e->node)
+        fprintf(out, "  n%lld -> n%lld", (long long)find(l, e->node), (long long)k);
+    else
+        return;
+    if (e->node && e->node->outputs > 1)
+        fprintf(out, " [label=\"%d\"]", e->output);
+    fputs(";\n", out);
+}
+
 static void dot_node(FILE *out, const node_list *l, int64_t k)
 {
     const hod_grad_node *n = l->items[k];
-    char shape[96];
-    fprintf(out, "  n%lld [label=\"%s\\n%s\"];\n", (long long)k, hod__grad_node_name(n),
-            hod__shape_text(n->out.ndim, n->out.shape, shape, sizeof shape));
-    for (int i = 0; i < n->n; i++) {
-        const hod_edge *e = &n->edge[i];
-        if (e->node)
-            fprintf(out, "  n%lld -> n%lld;\n", (long long)find(l, e->node), (long long)k);
-        else if (e->leaf)
-            fprintf(out,
-                    "  l%p [label=\"leaf\\n%s\", shape=box];\n"
-                    "  l%p -> n%lld;\n",
-                    (void *)e->leaf, HOD_SHAPE_TEXT(e->leaf), (void *)e->leaf, (long long)k);
+    fprintf(out, "  n%lld [label=\"%s", (long long)k, n->from.name);
+    for (int i = 0; i < n->outputs; i++)
+        fprintf(out, "\\n%s %s", hod_dtype_name(n->result[i].meta.dtype),
+                HOD_SHAPE_TEXT(&n->result[i].meta));
+    if (n->from.file) {
+        const char *slash = strrchr(n->from.file, '/');
+        fprintf(out, "\\n%s:%d", slash ? slash + 1 : n->from.file, n->from.line);
     }
+    fprintf(out, "\"%s];\n", n->consumed ? ", style=dashed" : "");
+    for (int i = 0; i < n->n; i++)
+        dot_edge(out, l, k, i);
 }
 
 int hod_print_graph_dot(const hod_tensor *t, FILE *out)
 {
     if (!t)
         return -1;
+    hod__tape_wanted();
     node_list l = {0};
     int rc = hod__has_grad_fn(t) ? list_nodes(t->autograd->grad_fn, &l) : 0;
     fputs("digraph tape {\n  rankdir=BT;\n", out);

@@ -24,7 +24,7 @@ hod_tensor *hod_requires_grad(hod_tensor *t, bool on)
     if (hod__has_grad_fn(t))
         return on ? t
                   : HOD_FAIL(STATE, "requires_grad: %s is the result of %s; detach it instead",
-                             HOD_SHAPE_TEXT(t), hod__grad_node_name(t->autograd->grad_fn));
+                             HOD_SHAPE_TEXT(t), t->autograd->grad_fn->from.name);
     if (on && !hod__grad_meta(t))
         return NULL;
     hod__tape_install();
@@ -94,7 +94,7 @@ int hod_add_grad_hook(hod_tensor *t, hod_grad_hook *hook, void *context)
     struct hod_grad_meta *m = hod__grad_meta(t);
     if (!m)
         return -1;
-    hod_hooks *hooks = m->grad_fn ? &m->grad_fn->hooks : &m->hooks;
+    hod_hooks *hooks = m->grad_fn ? &m->grad_fn->result[m->output].hooks : &m->hooks;
     hod_hook_entry *e = hod__push(&hooks->items, &hooks->n, &hooks->cap, sizeof *hooks->items);
     if (!e)
         return -1;

@@ -15,13 +15,20 @@ static atomic_uint_fast64_t last_sequence;
 
 /* ---- fields of a tensor ---- */
 
+/* The node outlives its result's fields. */
+static void unlink_result(struct hod_grad_meta *m)
+{
+    hod_grad_result *r = &m->grad_fn->result[m->output];
+    if (r->fields == m)
+        r->fields = NULL;
+}
+
 static void meta_free(struct hod_grad_meta *m)
 {
     if (!m)
         return;
     if (m->grad_fn) {
-        if (m->grad_fn->result == m)
-            m->grad_fn->result = NULL;
+        unlink_result(m);
         hod__grad_node_release(m->grad_fn);
     }
     hod_tensor_release(m->slot.sum);
@@ -52,8 +59,7 @@ void hod__drop_grad_fn(hod_tensor *t)
     if (!hod__has_grad_fn(t))
         return;
     hod_grad_node *n = t->autograd->grad_fn;
-    if (n->result == t->autograd)
-        n->result = NULL;
+    unlink_result(t->autograd);
     t->autograd->grad_fn = NULL;
     t->requires_grad = false;
     hod__grad_node_release(n);
@@ -73,19 +79,21 @@ void hod__grad_node_retain(hod_grad_node *n)
         atomic_fetch_add(&n->refs, 1);
 }
 
-static void saved_drop(hod_saved *s)
+void hod__saved_drop(hod_saved *s)
 {
     hod_tensor_release(s->value);
     s->value = NULL;
+    if (s->hollow)
+        hod__checkpoint_drop(s);
 }
 
 void hod__grad_node_consume(hod_grad_node *n)
 {
     n->consumed = true;
-    saved_drop(&n->y);
+    hod__saved_drop(&n->y);
     for (int i = 0; i < n->n; i++) {
         hod_edge *e = &n->edge[i];
-        saved_drop(&e->saved);
+        hod__saved_drop(&e->saved);
         hod_tensor_release(e->leaf);
         e->leaf = NULL;
         hod_grad_node *to = e->node;
@@ -115,21 +123,28 @@ void hod__grad_node_release(hod_grad_node *n)
         hod_grad_node *first = dead;
         dead = first->next_dead;
         hod__grad_node_consume(first);
-        hod_tensor_release(first->gradient);
-        hod__hooks_free(&first->hooks);
+        for (int i = 0; i < first->outputs; i++) {
+            hod_tensor_release(first->result[i].gradient);
+            hod__hooks_free(&first->result[i].hooks);
+        }
         free(first);
     }
     freeing = false;
 }
 
-const char *hod__grad_node_name(const hod_grad_node *n)
+const char *hod__origin_text(const hod_origin *o, char *buf, size_t cap)
 {
-    return n->custom ? n->custom->name : hod__op_info[n->op].name;
+    if (o->file)
+        snprintf(buf, cap, "%s at %s:%d", o->name, o->file, o->line);
+    else
+        snprintf(buf, cap, "%s", o->name);
+    return buf;
 }
 
-static hod_grad_node *node_new(hod_op op, int n)
+static hod_grad_node *node_new(hod_op op, const char *name, int n, int outputs)
 {
-    size_t edges = sizeof(hod_grad_node), metas = edges + (size_t)n * sizeof(hod_edge);
+    size_t edges = sizeof(hod_grad_node), results = edges + (size_t)n * sizeof(hod_edge);
+    size_t metas = results + (size_t)outputs * sizeof(hod_grad_result);
     char *block = hod__alloc(1, metas + (size_t)n * sizeof(hod_meta));
     if (!block)
         return NULL;
@@ -137,9 +152,12 @@ static hod_grad_node *node_new(hod_op op, int n)
     atomic_init(&node->refs, 1);
     node->op = op;
     node->n = n;
+    node->outputs = outputs;
     node->edge = (hod_edge *)(block + edges);
+    node->result = (hod_grad_result *)(block + results);
     node->meta = (hod_meta *)(block + metas);
-    hod__place(&node->file, &node->line);
+    node->from.name = name;
+    hod__place(&node->from.file, &node->from.line);
     return node;
 }
 
@@ -156,32 +174,24 @@ static int save_alias(hod_saved *s, const hod_tensor *t)
     return 0;
 }
 
-static int save_input(hod_saved *s, hod_tensor *t)
+int hod__save_result(hod_saved *s, hod_tensor *t)
+{
+    return hod__checkpoint_now ? hod__checkpoint_save(s, t) : save_alias(s, t);
+}
+
+int hod__save(hod_saved *s, hod_tensor *t)
 {
     if (!t->requires_grad || hod__has_grad_fn(t))
-        return save_alias(s, t);
+        return hod__save_result(s, t);
     s->leaf = true;
     s->value = hod_tensor_retain(t);
     s->version = t->storage->version;
     return 0;
 }
 
-hod_tensor *hod__saved_open(hod_grad_node *n, const hod_saved *s, hod_grad_node *maker, bool link,
-                            const char *what)
+/* A handle like t that is result `output` of `maker`. */
+static hod_tensor *linked_alias(hod_tensor *t, hod_grad_node *maker, int output)
 {
-    hod_tensor *t = s->value;
-    if (t->storage->version != s->version) {
-        char place[160] = "";
-        if (n->file)
-            snprintf(place, sizeof place, " (%s:%d)", n->file, n->line);
-        return HOD_FAIL(STATE,
-                        "backward of %s%s: its %s %s was changed in place: version %u, saved at "
-                        "version %u",
-                        hod__grad_node_name(n), place, what, HOD_SHAPE_TEXT(t), t->storage->version,
-                        s->version);
-    }
-    if (s->leaf || !link || !maker)
-        return t;
     hod_tensor *alias = hod__own(hod__tensor_alias(t));
     struct hod_grad_meta *m = alias ? hod__grad_meta(alias) : NULL;
     if (!m)
@@ -191,7 +201,30 @@ hod_tensor *hod__saved_open(hod_grad_node *n, const hod_saved *s, hod_grad_node 
     alias->requires_grad = true;
     hod__grad_node_retain(maker);
     m->grad_fn = maker;
+    m->output = output;
     return alias;
+}
+
+hod_tensor *hod__saved_open(const hod_origin *who, const hod_saved *s, hod_grad_node *maker,
+                            int output, bool link, const char *what)
+{
+    uint32_t version = s->version;
+    hod_tensor *t = s->hollow ? hod__checkpoint_value(s, &version) : s->value;
+    if (!t)
+        return NULL;
+    const hod_storage *now = t->storage;
+    if (now->version != version) {
+        char by[192] = "";
+        if (now->writer.file)
+            snprintf(by, sizeof by, " by %s at %s:%d", now->writer.name, now->writer.file,
+                     now->writer.line);
+        return HOD_FAIL(STATE,
+                        "backward of %s: its %s %s %s was changed in place%s: version %u, saved at "
+                        "version %u",
+                        HOD_ORIGIN_TEXT(who), what, hod_dtype_name((hod_dtype)t->dtype),
+                        HOD_SHAPE_TEXT(t), by, now->version, version);
+    }
+    return s->leaf || !link || !maker ? t : linked_alias(t, maker, output);
 }
 
 /* Which inputs the derivatives that will be asked for read. */
@@ -206,6 +239,14 @@ static bool wants_input(const hod_op_info *info, const hod_grad_node *n, int i)
     return other->node || other->leaf;
 }
 
+/* The derivative of a quotient or power for its first input does without the result. */
+static bool wants_result(const hod_op_info *info, const hod_grad_node *n)
+{
+    if (!(info->flags & HOD_OPF_SAVES_Y))
+        return false;
+    return !(info->flags & HOD_OPF_Y_FOR_B) || n->edge[1].node || n->edge[1].leaf;
+}
+
 /* ---- linking ---- */
 
 static int link_inputs(hod_grad_node *n, hod_tensor *const *in)
@@ -216,6 +257,7 @@ static int link_inputs(hod_grad_node *n, hod_tensor *const *in)
             continue;
         if (hod__has_grad_fn(in[i])) {
             n->edge[i].node = in[i]->autograd->grad_fn;
+            n->edge[i].output = in[i]->autograd->output;
             hod__grad_node_retain(n->edge[i].node);
         } else {
             if (!hod__grad_meta(in[i]))
@@ -226,21 +268,20 @@ static int link_inputs(hod_grad_node *n, hod_tensor *const *in)
     return 0;
 }
 
-/* Makes `n` the origin of out; the tensor's reference is the node's first. */
-static int link_result(hod_grad_node *n, hod_tensor *out)
+/* Makes result `i` of n the origin of out, which takes over the caller's reference to n. */
+static int link_result(hod_grad_node *n, int i, hod_tensor *out)
 {
     struct hod_grad_meta *m = hod__grad_meta(out);
     if (!m)
         return -1;
     if (m->grad_fn) { /* changed in place: its history goes on from here */
-        if (m->grad_fn->result == m)
-            m->grad_fn->result = NULL;
+        unlink_result(m);
         hod__grad_node_release(m->grad_fn);
     }
-    n->sequence = atomic_fetch_add(&last_sequence, 1) + 1;
-    n->out = hod__meta(out);
-    n->result = m;
+    n->result[i].meta = hod__meta(out);
+    n->result[i].fields = m;
     m->grad_fn = n;
+    m->output = i;
     out->requires_grad = true;
     return 0;
 }
@@ -269,7 +310,7 @@ static int check_write(hod_tensor *dst, const hod_tensor *src)
             return HOD_FAIL_RC(STATE,
                                "assign: %s is a view (%s) of a tensor that requires a "
                                "gradient, which would not see the change",
-                               HOD_SHAPE_TEXT(dst), hod__grad_node_name(n));
+                               HOD_SHAPE_TEXT(dst), n->from.name);
     } else if (src->requires_grad) {
         hod_meta m = hod__meta(dst);
         if (hod__meta_bytes(&m) < dst->storage->bytes)
@@ -285,8 +326,10 @@ int hod__tape_note(const hod_op_call *c, hod_tensor *out)
 {
     if (!hod_grad_enabled() || !any_requires_grad(c->n, c->in))
         return 0;
+    if (hod__checkpoint_now && hod__checkpoint_step(c, out) != 0)
+        return -1;
     const hod_op_info *info = &hod__op_info[c->op];
-    hod_grad_node *n = node_new(c->op, c->n);
+    hod_grad_node *n = node_new(c->op, info->name, c->n, 1);
     if (!n)
         return -1;
     if (c->attrs)
@@ -294,32 +337,40 @@ int hod__tape_note(const hod_op_call *c, hod_tensor *out)
     int rc = link_inputs(n, c->in);
     for (int i = 0; rc == 0 && i < c->n; i++)
         if (wants_input(info, n, i))
-            rc = save_input(&n->edge[i].saved, c->in[i]);
-    if (rc == 0 && (info->flags & HOD_OPF_SAVES_Y))
-        rc = save_alias(&n->y, out);
+            rc = hod__save(&n->edge[i].saved, c->in[i]);
+    if (rc == 0 && wants_result(info, n))
+        rc = hod__save_result(&n->y, out);
+    n->sequence = atomic_fetch_add(&last_sequence, 1) + 1;
     if (rc == 0)
-        rc = link_result(n, out);
+        rc = link_result(n, 0, out);
     if (rc != 0)
         hod__grad_node_release(n);
     return rc;
 }
 
-int hod__tape_note_custom(const hod_custom *custom, void *state, int n, hod_tensor *const *in,
-                          hod_tensor *out)
+hod_grad_node *hod__tape_note_custom(const hod_custom *custom, const char *name, void *state, int n,
+                                     hod_tensor *const *in, int outputs, hod_tensor *const *out)
 {
     hod__tape_wanted();
-    hod_grad_node *node = node_new(HOD_OPS, n);
+    hod_grad_node *node = node_new(HOD_OPS, name, n, outputs);
     if (!node) {
         custom->release(state);
-        return -1;
+        return NULL;
     }
     node->custom = custom;
     node->state = state;
-    if (link_inputs(node, in) != 0 || link_result(node, out) != 0) {
-        hod__grad_node_release(node);
-        return -1;
+    node->sequence = atomic_fetch_add(&last_sequence, 1) + 1;
+    int rc = link_inputs(node, in);
+    for (int i = 0; rc == 0 && i < outputs; i++) {
+        if (!out[i])
+            continue;
+        hod__grad_node_retain(node);
+        rc = link_result(node, i, out[i]);
+        if (rc != 0)
+            hod__grad_node_release(node);
     }
-    return 0;
+    hod__grad_node_release(node); /* its results hold it now; with none it is gone */
+    return rc == 0 ? node : NULL;
 }
 
 /* ---- the hook ---- */

@@ -62,7 +62,7 @@ static int pool_moments(batch_norm *m, hod_tensor *mean, hod_tensor *var, double
 
 static int note_statistics(batch_norm *m, hod_tensor *mean, hod_tensor *var, int64_t n)
 {
-    if (hod__recomputing())
+    if (hod_recomputing())
         return 0;
     HOD_SCOPE(s);
     HOD_NO_GRAD(g);

@@ -66,8 +66,8 @@ TEST(backward_b38_sees_in_place_changes_through_aliases)
     CHECK(hod__assign(hod_detach(s), hod_full(HOD_F64, HOD_SHAPE(3), 0)));
     EQ_INT(hod_backward(y), -1);
     CHECK(strstr(hod_error(), "backward of sigmoid"));
-    CHECK(strstr(hod_error(), "result (3) was changed in place: version 1, saved at version 0"));
-    CHECK(strstr(hod_error(), "test_backward.c"));
+    CHECK(strstr(hod_error(), "test_backward.c:65: its result f64 (3) was changed in place by "));
+    CHECK(strstr(hod_error(), "test_backward.c:66: version 1, saved at version 0"));
     hod_error_take(NULL);
     CHECK(!hod_grad(a));
 }
@@ -86,9 +86,11 @@ TEST(backward_b39_second_call_is_refused_for_every_operator)
     hod_tensor *w = leaf_of(HOD_SHAPE(2), (double[]){1, 2});
     hod_tensor *saves_nothing = hod_sum(w), *saves = hod_sum(hod_exp(w));
     EQ_INT(hod_backward(saves_nothing), 0);
-    ERROR_IS("backward: the graph was consumed at sum by an earlier backward; use .retain_graph in "
-             "that one to go through it again",
-             hod_backward(saves_nothing));
+    EQ_INT(hod_backward(saves_nothing), -1);
+    CHECK(strstr(hod_error(), "backward: the graph of sum at "));
+    CHECK(strstr(hod_error(), "test_backward.c:87 was consumed by an earlier backward; use "
+                              ".retain_graph in that one to go through it again"));
+    hod_error_take(NULL);
     EQ_INT(hod_backward(saves), 0);
     CHECK(hod_backward(saves) != 0);
     hod_error_take(NULL);
@@ -413,14 +415,13 @@ TEST(backward_checkpoint_shares_leaves_with_what_is_around)
     NEAR(hod_item(hod_grad(w)), 4 * 2 * 27, 0);
 }
 
-TEST(backward_checkpoint_refuses_hidden_inputs)
+/* What fn reads besides its inputs is as good as an input. */
+TEST(backward_checkpoint_sees_hidden_inputs)
 {
     hod_tensor *x = leaf(2), *hidden = hod_exp(x);
-    hod_tensor *y = hod_add(hod_checkpoint(times, &hidden, 1, &x), hidden);
-    EQ_INT(hod_backward(y), -1);
-    CHECK(strstr(hod_error(), "backward inside backward: reaches exp () of the graph outside"));
-    hod_error_take(NULL);
-    CHECK(!x->autograd->gradient && x->autograd->waiting == 0);
+    hod_tensor *y = hod_add(hod_checkpoint(times, &hidden, 1, &x), hidden); /* x e^2x + e^x */
+    EQ_INT(hod_backward(y), 0);
+    NEAR(hod_item(hod_grad(x)), 5 * exp(4) + exp(2), 1e-3); /* f32 at 280 */
 }
 
 /* Whatever allocation fails, the result is an error in words, and nothing is lost. */
