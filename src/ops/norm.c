@@ -73,9 +73,11 @@ hod_tensor *hod_var_over(hod_tensor *x, hod_shape dims, bool keepdim, int correc
 /* ---- softmax ---- */
 
 /* The greatest along dim, to subtract before exp; 0 where it is not finite, so that -inf rows give
- * exp(-inf) = 0 and no NaN. Constant for gradients: a shift cancels. */
+ * exp(-inf) = 0 and no NaN, and 0 of nothing. Constant for gradients: a shift cancels. */
 static hod_tensor *shift_of(hod_tensor *x, int dim)
 {
+    if (dim >= -x->ndim && dim < x->ndim && hod_tensor_size(x, dim) == 0)
+        return hod_full((hod_dtype)x->dtype, HOD_SHAPE(), 0);
     hod_tensor *m = hod_amax_keep(hod__stop_gradient(x), dim);
     return m ? hod_where(hod_isfinite(m), m, hod_full((hod_dtype)m->dtype, HOD_SHAPE(), 0)) : NULL;
 }
