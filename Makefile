@@ -6,7 +6,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL = $(JOBS)
 prefix ?= /usr/local
 
 .DEFAULT_GOAL := build
-.PHONY: demo check build setup debug asan tsan clang fuzz test format headers install size clean help
+.PHONY: demo check build setup debug asan tsan clang fuzz test ops-table format headers install size clean help
 
 demo: build          ## train a small network four ways and show the difference
 	@sh tools/demo.sh
@@ -34,6 +34,9 @@ setup-clang:
 
 test: build          ## the unit tests whose name begins with T: make test T=tensor_
 	@build/hod-tests $(T)
+
+ops-table: build     ## what is shown of each operator: PyTorch's values, gradients, types, ...
+	@HOD_COMPILE=require build/hod-golden
 
 format: setup-clang  ## lay out the C sources as .clang-format says
 	@git ls-files '*.c' '*.h' | xargs clang-format -i

@@ -2,6 +2,7 @@
 # far more than half, and a time limit would then be a lottery.
 #
 #   unit.foo      the tests of tests/unit/test_foo.c, each in a process of its own
+#   golden.foo    the golden cases of tests/golden/foo.golden: PyTorch's values
 #   harness       the harness catches what it must
 #   api.foo       tests/api/foo.c, a program that sees the public headers only
 #   api.headers   each public header compiles by itself as strict C17
@@ -54,6 +55,21 @@ target_link_libraries(hod-selftest PRIVATE hod-objects)
 set_target_properties(hod-selftest PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tools)
 hod_test(harness sh tests/selftest.sh $<TARGET_FILE:hod-selftest>)
+
+# ---- golden cases -------------------------------------------------------------------------------
+#
+# tests/golden/bind_foo.c binds the operators of a family to the cases in foo.golden; golden.h says
+# how. Without an argument hod-golden prints the table of all of them (`make ops-table`).
+
+hod_glob(HOD_GOLDEN tests/golden/*.c)
+add_executable(hod-golden ${HOD_GOLDEN})
+target_link_libraries(hod-golden PRIVATE hod-objects)
+foreach(source IN LISTS HOD_GOLDEN)
+    cmake_path(GET source STEM stem)
+    if(stem MATCHES "^bind_(.*)$")
+        hod_test(golden.${CMAKE_MATCH_1} hod-golden ${CMAKE_MATCH_1})
+    endif()
+endforeach()
 
 # ---- public interface ---------------------------------------------------------------------------
 
