@@ -39,20 +39,24 @@ static int check(const char *name, const hod_attrs_conv *a, const hod_meta *x, c
     if (x->dtype != w->dtype || x->dtype > HOD_BF16)
         return HOD_FAIL_RC(ARGUMENT, "%s: of %s and %s", name, hod_dtype_name(x->dtype),
                            hod_dtype_name(w->dtype));
-    if (a->groups < 1 || x->shape[1] != w->shape[1] * a->groups || w->shape[0] % a->groups != 0)
+    int64_t channels;
+    if (a->groups < 1 || !hod__mul_size(w->shape[1], a->groups, &channels) ||
+        x->shape[1] != channels || w->shape[0] % a->groups != 0)
         return HOD_FAIL_RC(ARGUMENT, "%s: %s with weights %s: %lld groups of channels do not fit",
                            name, HOD_META_TEXT(x), HOD_META_TEXT(w), (long long)a->groups);
-    for (int i = 0; i < 2; i++)
-        if (a->stride[i] < 1 || a->dilation[i] < 1 || w->shape[2 + i] < 1)
-            return HOD_FAIL_RC(ARGUMENT, "%s: stride %lld, dilation %lld, window %lld", name,
-                               (long long)a->stride[i], (long long)a->dilation[i],
-                               (long long)w->shape[2 + i]);
     *y = *x;
     y->shape[1] = w->shape[0];
     for (int i = 0; i < 2; i++) {
-        int64_t room = x->shape[2 + i] + a->padding[i] + a->padding[2 + i];
-        int64_t window = a->dilation[i] * (w->shape[2 + i] - 1) + 1;
-        if (a->padding[i] < 0 || a->padding[2 + i] < 0 || room < window)
+        int64_t room, window, padding[2] = {a->padding[i], a->padding[2 + i]};
+        if (!hod__window(x->shape[2 + i], padding, w->shape[2 + i], a->stride[i], a->dilation[i],
+                         &room, &window))
+            return HOD_FAIL_RC(ARGUMENT,
+                               "%s: %s with weights %s: stride %lld, dilation %lld, padding %lld "
+                               "and %lld",
+                               name, HOD_META_TEXT(x), HOD_META_TEXT(w), (long long)a->stride[i],
+                               (long long)a->dilation[i], (long long)padding[0],
+                               (long long)padding[1]);
+        if (room < window)
             return HOD_FAIL_RC(ARGUMENT, "%s: %s with weights %s: a window of %lld in %lld", name,
                                HOD_META_TEXT(x), HOD_META_TEXT(w), (long long)window,
                                (long long)room);

@@ -118,9 +118,9 @@ static hod_tensor *reduce_over(hod_op op, hod_tensor *x, hod_shape dims, bool ke
     if (!x)
         return NULL;
     uint32_t bits = 0;
-    if (dims.n > HOD_MAX_DIMS)
-        return HOD_FAIL(ARGUMENT, "%s: %d dimensions, at most %d", hod__op_info[op].name, dims.n,
-                        HOD_MAX_DIMS);
+    if (dims.n < 0 || dims.n > HOD_MAX_DIMS)
+        return HOD_FAIL(ARGUMENT, "%s: over %d dimensions, wanted 0 to %d", hod__op_info[op].name,
+                        dims.n, HOD_MAX_DIMS);
     for (int i = 0; i < dims.n; i++) {
         int d = hod__dim(hod__op_info[op].name, dims.d[i], x->ndim);
         if (d < 0)

@@ -33,15 +33,15 @@ static int pooled(const char *name, const hod_attrs_pool *a, const hod_meta *x, 
                            HOD_META_TEXT(x));
     *y = *x;
     for (int i = 0; i < 2; i++) {
-        if (a->kernel[i] < 1 || a->stride[i] < 1 || a->dilation[i] < 1 || a->padding[i] < 0 ||
-            a->padding[2 + i] < 0)
-            return HOD_FAIL_RC(ARGUMENT, "%s: kernel %lld, stride %lld, dilation %lld, padding "
-                                         "%lld and %lld",
-                               name, (long long)a->kernel[i], (long long)a->stride[i],
-                               (long long)a->dilation[i], (long long)a->padding[i],
-                               (long long)a->padding[2 + i]);
-        int64_t room = x->shape[2 + i] + a->padding[i] + a->padding[2 + i];
-        int64_t span = a->dilation[i] * (a->kernel[i] - 1) + 1;
+        int64_t room, span, padding[2] = {a->padding[i], a->padding[2 + i]};
+        if (!hod__window(x->shape[2 + i], padding, a->kernel[i], a->stride[i], a->dilation[i],
+                         &room, &span))
+            return HOD_FAIL_RC(ARGUMENT,
+                               "%s: of %s: kernel %lld, stride %lld, dilation %lld, padding %lld "
+                               "and %lld",
+                               name, HOD_META_TEXT(x), (long long)a->kernel[i],
+                               (long long)a->stride[i], (long long)a->dilation[i],
+                               (long long)padding[0], (long long)padding[1]);
         if (room < span)
             return HOD_FAIL_RC(ARGUMENT, "%s: a window of %lld in %lld", name, (long long)span,
                                (long long)room);
@@ -113,16 +113,14 @@ typedef struct pool_job {
 
 static void pick(const pool_job *job, int64_t p)
 {
-    (job->f64 ? pick_plane_f64 : pick_plane_f32)(&job->w, job->x + p * job->image,
-                                                 job->a + p * job->image,
-                                                 job->out + p * job->result);
+    (job->f64 ? pick_plane_f64 : pick_plane_f32)(
+        &job->w, job->x + p * job->image, job->a + p * job->image, job->out + p * job->result);
 }
 
 static void max_back(const pool_job *job, int64_t p)
 {
-    (job->f64 ? max_back_plane_f64 : max_back_plane_f32)(&job->w, job->x + p * job->image,
-                                                         job->a + p * job->result,
-                                                         job->out + p * job->image);
+    (job->f64 ? max_back_plane_f64 : max_back_plane_f32)(
+        &job->w, job->x + p * job->image, job->a + p * job->result, job->out + p * job->image);
 }
 
 static void average(const pool_job *job, int64_t p)

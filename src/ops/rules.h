@@ -27,6 +27,11 @@ const char *hod__op_name(const hod_op_call *c);
 #define HOD_META_TEXT(m) hod__shape_text((m)->ndim, (m)->shape, (char[96]){0}, 96)
 /* Broadcasts `a` and `b` (ndim and shape) into out; false when they do not match. */
 bool hod__broadcast(int na, const int64_t *a, int nb, const int64_t *b, int *nout, int64_t *out);
+/* A window of `kernel` elements, `dilation` apart, along `size` elements with padding at both ends:
+ * what it covers in *window, and *room for it. False when a number is below its least or beyond
+ * what the library counts in 32 bits; the quotient of two that pass does not overflow. */
+bool hod__window(int64_t size, const int64_t padding[2], int64_t kernel, int64_t stride,
+                 int64_t dilation, int64_t *room, int64_t *window);
 
 /* ---- for views ---- */
 /* Strides with which t's elements take the given shape without a copy; false: impossible. */

@@ -19,6 +19,18 @@ bool hod__broadcast(int na, const int64_t *a, int nb, const int64_t *b, int *nou
     return true;
 }
 
+bool hod__window(int64_t size, const int64_t padding[2], int64_t kernel, int64_t stride,
+                 int64_t dilation, int64_t *room, int64_t *window)
+{
+    const int64_t numbers[] = {padding[0], padding[1], size, kernel, stride, dilation};
+    for (int i = 0; i < HOD_COUNT(numbers); i++)
+        if (numbers[i] < (i < 3 ? 0 : 1) || numbers[i] > INT32_MAX)
+            return false;
+    *room = size + padding[0] + padding[1];
+    *window = dilation * (kernel - 1) + 1;
+    return *room <= INT32_MAX && *window <= INT32_MAX;
+}
+
 static int check_types(const hod_op_call *c, const hod_meta *in)
 {
     const hod_op_info *info = &hod__op_info[c->op];
@@ -100,8 +112,8 @@ static int check_shape(const char *name, const hod_shape *s)
         return HOD_FAIL_RC(ARGUMENT, "%s: %d dimensions, at most %d", name, s->n, HOD_MAX_DIMS);
     for (int i = 0; i < s->n; i++)
         if (s->d[i] < 0)
-            return HOD_FAIL_RC(ARGUMENT, "%s: size %lld of dimension %d", name,
-                               (long long)s->d[i], i);
+            return HOD_FAIL_RC(ARGUMENT, "%s: size %lld of dimension %d", name, (long long)s->d[i],
+                               i);
     if (hod__numel(s->n, s->d) < 0)
         return HOD_FAIL_RC(ARGUMENT, "%s: more elements than 64 bits count", name);
     return 0;
@@ -123,8 +135,7 @@ int hod__shape_reshape(const hod_op_call *c, const hod_meta *in, hod_meta *out)
     int64_t have = hod__numel(in->ndim, in->shape), want = hod__numel(s->n, s->d);
     if (have != want)
         return HOD_FAIL_RC(ARGUMENT, "reshape: %s has %lld elements, %s has %lld",
-                           HOD_META_TEXT(in), (long long)have, HOD_META_TEXT(out),
-                           (long long)want);
+                           HOD_META_TEXT(in), (long long)have, HOD_META_TEXT(out), (long long)want);
     return 0;
 }
 
@@ -173,7 +184,7 @@ int hod__shape_slice(const hod_op_call *c, const hod_meta *in, hod_meta *out)
                            (long long)s->start, (long long)s->stop, (long long)s->step,
                            (long long)s->dim, HOD_META_TEXT(in));
     *out = *in;
-    out->shape[s->dim] = (s->stop - s->start + s->step - 1) / s->step;
+    out->shape[s->dim] = s->stop > s->start ? (s->stop - s->start - 1) / s->step + 1 : 0;
     return 0;
 }
 
@@ -222,8 +233,9 @@ int hod__shape_uniform(const hod_op_call *c, const hod_meta *in, hod_meta *out)
         return HOD_FAIL_RC(ARGUMENT, "uniform: sample indices are i64 (N), not %s %s",
                            hod_dtype_name(in[1].dtype), HOD_META_TEXT(&in[1]));
     if (samples != 1 && (samples == 0 ? rows != 0 : rows % samples != 0))
-        return HOD_FAIL_RC(ARGUMENT, "uniform: %s has no whole number of rows for each of %lld "
-                                     "sample indices",
+        return HOD_FAIL_RC(ARGUMENT,
+                           "uniform: %s has no whole number of rows for each of %lld "
+                           "sample indices",
                            HOD_META_TEXT(out), (long long)samples);
     return 0;
 }
@@ -251,9 +263,9 @@ int hod__shape_concat(const hod_op_call *c, const hod_meta *in, hod_meta *out)
         if (!fits)
             return HOD_FAIL_RC(ARGUMENT, "concat: %s %s behind %s %s along dimension %lld",
                                hod_dtype_name(in[i].dtype), HOD_META_TEXT(&in[i]),
-                               hod_dtype_name(in[0].dtype), HOD_META_TEXT(&in[0]),
-                               (long long)dim);
-        out->shape[dim] += in[i].shape[dim];
+                               hod_dtype_name(in[0].dtype), HOD_META_TEXT(&in[0]), (long long)dim);
+        if (__builtin_add_overflow(out->shape[dim], in[i].shape[dim], &out->shape[dim]))
+            return HOD_FAIL_RC(ARGUMENT, "concat: more elements than 64 bits count");
     }
     return 0;
 }

@@ -4,8 +4,19 @@
 
 /* ---- constants ---- */
 
+/* Does the type hold the number? Unsigned ones wrap the negative of what they hold, so that adding
+ * -1 takes 1 away; a bool holds whether it is 0. */
+static bool holds(hod_dtype dtype, double value)
+{
+    static const double end[HOD_DTYPES] = {
+        [HOD_I64] = 0x1p63, [HOD_I32] = 0x1p31, [HOD_U8] = 0x1p8};
+    return dtype <= HOD_BF16 || dtype >= HOD_BOOL || (value < end[dtype] && value >= -end[dtype]);
+}
+
 hod_tensor *hod_full(hod_dtype dtype, hod_shape shape, double value)
 {
+    if (!holds(dtype, value))
+        return HOD_FAIL(ARGUMENT, "full: %g is outside %s", value, hod_dtype_name(dtype));
     hod_attrs a;
     memset(&a, 0, sizeof a);
     a.full.value = value;
@@ -318,6 +329,7 @@ hod_tensor *hod_slice_step(hod_tensor *x, int dim, int64_t start, int64_t stop, 
         return x;
     hod_attrs a;
     memset(&a, 0, sizeof a);
+    step = HOD_MIN(step, HOD_MAX(size, 1)); /* a longer one reaches no second element, either */
     a.slice = (hod_attrs_slice){d, start, stop, step};
     return hod__op(HOD_OP_slice, &a, 1, &x);
 }
@@ -358,8 +370,8 @@ static hod_tensor *concat_some(int n, hod_tensor *const *x, int dim)
 
 hod_tensor *hod_concat(int n, hod_tensor *const *x, int dim)
 {
-    if (n < 1)
-        return HOD_FAIL(ARGUMENT, "concat: of %d tensors", n);
+    if (n < 1 || !x)
+        return HOD_FAIL(ARGUMENT, "concat: of %d tensors", x ? n : 0);
     for (int i = 0; i < n; i++)
         if (!x[i])
             return NULL;
@@ -369,8 +381,8 @@ hod_tensor *hod_concat(int n, hod_tensor *const *x, int dim)
 
 hod_tensor *hod_stack(int n, hod_tensor *const *x, int dim)
 {
-    if (n < 1)
-        return HOD_FAIL(ARGUMENT, "stack: of %d tensors", n);
+    if (n < 1 || !x)
+        return HOD_FAIL(ARGUMENT, "stack: of %d tensors", x ? n : 0);
     if (!x[0])
         return NULL;
     int d = hod__dim("stack", dim, x[0]->ndim + 1);
@@ -391,11 +403,13 @@ hod_tensor *hod_pad(hod_tensor *x, int dim, int64_t before, int64_t after, doubl
     int d = hod__dim("pad", dim, x->ndim);
     if (d < 0)
         return NULL;
-    if (before < 0 || after < 0)
+    int64_t padded;
+    if (before < 0 || after < 0 || __builtin_add_overflow(before, x->shape[d], &padded) ||
+        __builtin_add_overflow(padded, after, &padded))
         return HOD_FAIL(ARGUMENT, "pad: by %lld and %lld", (long long)before, (long long)after);
     hod_attrs a;
     memset(&a, 0, sizeof a);
-    a.unslice = (hod_attrs_unslice){d, before, 1, before + x->shape[d] + after};
+    a.unslice = (hod_attrs_unslice){d, before, 1, padded};
     hod_tensor *y = hod__op(HOD_OP_unslice, &a, 1, &x);
     if (value == 0 || !y)
         return y;

@@ -27,7 +27,7 @@ static uint64_t as_element(hod_dtype dtype, double value)
     case HOD_BF16: e.half = hod__f32_to_bf16((float)value); break;
     case HOD_I64: e.i64 = (int64_t)value; break;
     case HOD_I32: e.i32 = (int32_t)value; break;
-    case HOD_U8: e.u8 = (uint8_t)value; break;
+    case HOD_U8: e.u8 = (uint8_t)(int64_t)value; break; /* wraps */
     default: e.u8 = value != 0; break;
     }
     return e.bits;
@@ -69,8 +69,7 @@ static void fill_rows(void *context, int64_t begin, int64_t end)
 
 int hod__eval_full(const hod_op_call *c, hod_tensor *out)
 {
-    source_job job = {.dtype = out->dtype,
-                      .element = as_element(out->dtype, c->attrs->full.value)};
+    source_job job = {.dtype = out->dtype, .element = as_element(out->dtype, c->attrs->full.value)};
     hod__iter_begin(&job.it, out->ndim, out->shape, 1, (const hod_tensor *[]){out});
     if (job.it.n == 0)
         return 0;
