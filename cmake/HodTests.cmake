@@ -14,9 +14,16 @@
 set(HOD_TEST_ENV
     HOD_COMPILE=require # a kernel that does not compile must not pass as an eager one
     HOD_SOURCE_DIR=${PROJECT_SOURCE_DIR} HOD_BUILD_DIR=${PROJECT_BINARY_DIR})
+if(HOD_SANITIZE)
+    string(REPLACE "fuzzer-no-link," "" HOD_KERNEL_SANITIZE "${HOD_SANITIZE}")
+    configure_file(tests/kernel_cc.sh.in tools/kernel-cc @ONLY
+        FILE_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
+    list(APPEND HOD_TEST_ENV HOD_CC=${PROJECT_BINARY_DIR}/tools/kernel-cc)
+endif()
+# exitcode: a status that hod never ends with, so that a test which expects hod to fail sees a leak.
 if(HOD_SANITIZE MATCHES address)
     list(APPEND HOD_TEST_ENV
-        ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
+        ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1:exitcode=99
         UBSAN_OPTIONS=print_stacktrace=1
         LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/lsan.supp:print_suppressions=0
         HOD_TEST_TIMEOUT=240)
@@ -54,7 +61,15 @@ add_executable(hod-selftest tests/harness.c tests/selftest.c)
 target_link_libraries(hod-selftest PRIVATE hod-objects)
 set_target_properties(hod-selftest PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tools)
-hod_test(harness sh tests/selftest.sh $<TARGET_FILE:hod-selftest>)
+set(hang 1)
+foreach(kind IN ITEMS address undefined thread)
+    if(HOD_SANITIZE MATCHES ${kind})
+        string(TOUPPER SELFTEST_${kind} macro)
+        target_compile_definitions(hod-selftest PRIVATE ${macro})
+        set(hang 5)
+    endif()
+endforeach()
+hod_test(harness sh tests/selftest.sh $<TARGET_FILE:hod-selftest> ${hang})
 
 # ---- golden cases -------------------------------------------------------------------------------
 #
