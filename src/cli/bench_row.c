@@ -210,13 +210,14 @@ void bench_row_run(const bench_row *row, const hod_config *c, bool show, bench_r
         ;
     if (pid < 0) {
         lost(out, row, strerror(errno));
-    } else if (!whole) {
+    } else if (!whole || status != 0) { /* a report is worth nothing when closing then fails */
+        const char *when = whole ? "after" : "before";
         char why[64];
         if (WIFSIGNALED(status))
-            snprintf(why, sizeof why, "ended by signal %d", WTERMSIG(status));
+            snprintf(why, sizeof why, "ended by signal %d %s its report", WTERMSIG(status), when);
         else
-            snprintf(why, sizeof why, "ended with status %d before its report",
-                     WEXITSTATUS(status));
+            snprintf(why, sizeof why, "ended with status %d %s its report", WEXITSTATUS(status),
+                     when);
         lost(out, row, why);
     }
 }

@@ -39,3 +39,20 @@ check "batch norm: losses agree at the same cut" \
 
 gives 0 bench in/tiny.yaml --updates 4
 grep -q '^both  *4 x 4 ' "$out" || fail "no table"
+
+# A row is a process; one that fails after its report, as a leak checker makes it, is no result.
+cat > fail.c <<'END'
+#include <stdlib.h>
+#include <unistd.h>
+__attribute__((destructor)) static void fail(void)
+{
+    if (getppid() != atoi(getenv("TEST_SHELL")))
+        _exit(7);
+}
+END
+cc -shared -fPIC -o fail.so fail.c
+export TEST_SHELL=$$ ASAN_OPTIONS="${ASAN_OPTIONS-}:verify_asan_link_order=0"
+export LD_PRELOAD="$work/fail.so"
+gives 1 bench in/tiny.yaml --updates 2
+unset LD_PRELOAD
+grep -q 'bench, row plan: ended with status 7 after its report' "$err" || fail "not the row's error"
