@@ -63,6 +63,9 @@ def main():
     show("sin: (sin(r) / r - 1) / t",
          fit(lambda t: (mp.sin(root(t)) / root(t) - 1) / t, 1e-12, quarter, 2,
              lambda t: t**1.5 / np.sin(t**0.5)))
+    show("atan: (atan(a) / a - 1) / t",
+         fit(lambda t: (mp.atan(root(t)) / root(t) - 1) / t, 1e-12,
+             1.0001 * float(mp.tan(mp.pi / 8)) ** 2, 3, lambda t: t**1.5 / np.arctan(t**0.5)))
     show("cos: (cos(r) - 1 + t/2) / t^2",
          fit(lambda t: (mp.cos(root(t)) - 1 + t / 2) / t**2, 1e-4, quarter, 2,
              lambda t: t * t / np.cos(t**0.5)))

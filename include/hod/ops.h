@@ -35,6 +35,7 @@ HOD_API hod_tensor *hod_gelu(hod_tensor *a); /* a times the normal distribution'
 HOD_API hod_tensor *hod_silu(hod_tensor *a); /* a * sigmoid(a) */
 HOD_API hod_tensor *hod_sin(hod_tensor *a); /* the sine */
 HOD_API hod_tensor *hod_cos(hod_tensor *a); /* the cosine */
+HOD_API hod_tensor *hod_atan(hod_tensor *a); /* the angle in -pi/2..pi/2 whose tangent it is */
 HOD_API hod_tensor *hod_floor(hod_tensor *a); /* the next integer below */
 HOD_API hod_tensor *hod_ceil(hod_tensor *a); /* the next integer above */
 HOD_API hod_tensor *hod_round(hod_tensor *a); /* the nearest integer, halves to even */
@@ -109,6 +110,7 @@ HOD_API hod_tensor *hod_argmin(hod_tensor *x, int dim);
 #define hod_silu(...) (hod_here(__FILE__, __LINE__), hod_silu(__VA_ARGS__))
 #define hod_sin(...) (hod_here(__FILE__, __LINE__), hod_sin(__VA_ARGS__))
 #define hod_cos(...) (hod_here(__FILE__, __LINE__), hod_cos(__VA_ARGS__))
+#define hod_atan(...) (hod_here(__FILE__, __LINE__), hod_atan(__VA_ARGS__))
 #define hod_floor(...) (hod_here(__FILE__, __LINE__), hod_floor(__VA_ARGS__))
 #define hod_ceil(...) (hod_here(__FILE__, __LINE__), hod_ceil(__VA_ARGS__))
 #define hod_round(...) (hod_here(__FILE__, __LINE__), hod_round(__VA_ARGS__))

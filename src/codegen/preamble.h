@@ -24,6 +24,7 @@
  *     exp     1.0 | 1.0      tanh    1.4 | 1.4      sin  1.6 | 1.6
  *     log     0.9 | 0.9      sigmoid 2.4 | 2.4      cos  1.6 | 1.6
  *     rsqrt   1.5 | 1.5      erf     1.0 | 1.3      pow  0.5 | 0.5
+ *     atan    2.8 | 2.8
  *     sqrt    0.5 | 0.5      abs sign floor ceil round max min: exact
  */
 #ifndef HOD_CODEGEN_PREAMBLE_H
@@ -268,6 +269,21 @@ R_FN float r_gelu(float x)
     return 0.5f * x * (1.0f + r_erf(x * 0x1.6a09e6p-1f));
 }
 
+/* Turned by pi/2 beyond tan(3 pi/8) and by pi/4 beyond tan(pi/8), where an odd polynomial begins. */
+R_FN float r_atan(float x)
+{
+    float a = r_abs(x);
+    int far = a > 0x1.3504f4p+1f, middle = a > 0x1.a8279ap-2f;
+    float low = far ? -1.0f / a : middle ? (a - 1.0f) / (a + 1.0f) : a;
+    float turn = far ? 0x1.921fb6p+0f : middle ? 0x1.921fb6p-1f : 0.0f;
+    float t = low * low;
+    float p = 0x1.49ded6p-4f;
+    p = R_MA(p, t, -0x1.1c36a2p-3f);
+    p = R_MA(p, t, 0x1.9924b4p-3f);
+    p = R_MA(p, t, -0x1.555454p-2f);
+    return r_copysign(turn + R_MA(p * t, low, low), x);
+}
+
 /* x = 2^e (1 + f), 2/3 <= 1 + f < 4/3; log(1 + f) = f - f^2/2 + f^3 p(f). */
 R_FN float r_log(float x)
 {
@@ -423,6 +439,7 @@ D_LIBM(tanh)
 D_LIBM(erf)
 D_LIBM(sin)
 D_LIBM(cos)
+D_LIBM(atan)
 D_LIBM(floor)
 D_LIBM(ceil)
 #undef D_LIBM

@@ -21,6 +21,7 @@
 #define r_gelu T(r_gelu)
 #define r_sin T(r_sin)
 #define r_cos T(r_cos)
+#define r_atan T(r_atan)
 #define r_floor T(r_floor)
 #define r_ceil T(r_ceil)
 #define r_round T(r_round)
@@ -98,6 +99,11 @@ static inline real r_sin(real x)
 static inline real r_cos(real x)
 {
     return M(cos)(x);
+}
+
+static inline real r_atan(real x)
+{
+    return M(atan)(x);
 }
 
 static inline real r_floor(real x)

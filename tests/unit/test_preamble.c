@@ -48,6 +48,7 @@ static const struct function {
     {"r_rsqrt", r_rsqrt, rsqrt_l, 1.5},  {"r_floor", r_floor, floorl, 0},
     {"r_ceil", r_ceil, ceill, 0},        {"r_round", r_round, rintl, 0},
     {"r_abs", r_abs, fabsl, 0},          {"r_sign", r_sign, sign_l, 0},
+    {"r_atan", r_atan, atanl, 2.8},
 };
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
 
@@ -57,7 +58,8 @@ static int n_samples;
 static void make_samples(void)
 {
     static const float joints[] = {0.0f, 0x1p-126f, 2 / 3.0f, 4 / 3.0f, 0.6f, 1.0f, 0.785398f, 3.92f,
-                                   3.95f, 88.7228f, 0.5f, 1.5f, 2.5f, 0x1p23f, INFINITY};
+                                   3.95f, 88.7228f, 0.5f, 1.5f, 2.5f, 0x1p23f, INFINITY,
+                                   0x1.3504f4p+1f, 0x1.a8279ap-2f};
     for (uint64_t u = 0; u < 0x100000000; u += STRIDE)
         samples[n_samples++] = r_float((u32)u);
     for (int i = 0; i < HOD_COUNT(joints); i++)
