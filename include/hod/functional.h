@@ -1,9 +1,8 @@
 /* Functions of tensors that are more than one row of the operator table: shapes, products,
- * convolution, normalisation, losses.
+ * convolution, normalisation. Losses are in losses.h.
  *
  *     hod_tensor *h = hod_relu(hod_linear(x, w1, b1));                 // x: (N,I), w1: (H,I)
  *     hod_tensor *y = hod_dropout(hod_layer_norm(h, gain, bias, 1e-5), 0.1);
- *     hod_loss loss = hod_cross_entropy(hod_linear(y, w2, b2), target, .ignore_index = -1);
  *
  * Most are compositions of operators, so they have derivatives of every order and are compiled
  * like anything else. Results belong to the innermost scope; NULL in, NULL out. Dimensions may
@@ -128,37 +127,6 @@ HOD_API hod_tensor *hod_batch_norm(hod_tensor *x, hod_tensor *mean, hod_tensor *
 /* Zeroes elements with probability p and scales the others by 1 / (1 - p). */
 HOD_API hod_tensor *hod_dropout(hod_tensor *x, double p);
 
-/* ---- losses: a sum and the weight to divide it by, both 0-d, so that windows add up ---- */
-typedef struct hod_loss {
-    hod_tensor *sum, *weight; /* both NULL after an error */
-} hod_loss;
-HOD_API hod_tensor *hod_loss_mean(hod_loss loss); /* sum / weight */
-
-typedef struct hod_cross_entropy_options {
-    int64_t ignore_index; /* label that counts for nothing; 0: -100. See ignore_zero */
-    bool ignore_zero;     /* label 0 counts for nothing */
-    double label_smoothing;
-    int end_;
-} hod_cross_entropy_options;
-/* logits (N,C) or (N,C,d1,...), target i64 (N) or (N,d1,...): the loss of each target, 0 where
- * ignored. A label that is neither ignored nor in 0..C-1 is an error naming its row. */
-HOD_API hod_tensor *hod_cross_entropy_rows_with(hod_tensor *logits, hod_tensor *target,
-                                                hod_cross_entropy_options o);
-/* Their sum; the weight is the number of targets not ignored. */
-HOD_API hod_loss hod_cross_entropy_with(hod_tensor *logits, hod_tensor *target,
-                                        hod_cross_entropy_options o);
-#define hod_cross_entropy(logits, ...) HOD_CROSS_ENTROPY_(logits, __VA_ARGS__, .end_ = 0)
-#define HOD_CROSS_ENTROPY_(logits, target, ...)                                                    \
-    hod_cross_entropy_with(logits, target, (hod_cross_entropy_options){__VA_ARGS__})
-#define hod_cross_entropy_rows(logits, ...) HOD_CROSS_ENTROPY_ROWS_(logits, __VA_ARGS__, .end_ = 0)
-#define HOD_CROSS_ENTROPY_ROWS_(logits, target, ...)                                               \
-    hod_cross_entropy_rows_with(logits, target, (hod_cross_entropy_options){__VA_ARGS__})
-/* Negative log likelihood of log probabilities, shapes as for cross entropy. */
-HOD_API hod_loss hod_nll(hod_tensor *log_p, hod_tensor *target);
-HOD_API hod_loss hod_mse(hod_tensor *x, hod_tensor *target); /* weight: number of elements */
-/* Cross entropy of sigmoid(x) with targets in 0..1, computed without overflow. */
-HOD_API hod_loss hod_bce_with_logits(hod_tensor *x, hod_tensor *target);
-
 #ifndef HOD_NO_PLACES
 #define hod_full(...) (hod_here(__FILE__, __LINE__), hod_full(__VA_ARGS__))
 #define hod_arange(...) (hod_here(__FILE__, __LINE__), hod_arange(__VA_ARGS__))
@@ -218,14 +186,6 @@ HOD_API hod_loss hod_bce_with_logits(hod_tensor *x, hod_tensor *target);
 #define hod_group_norm(...) (hod_here(__FILE__, __LINE__), hod_group_norm(__VA_ARGS__))
 #define hod_batch_norm(...) (hod_here(__FILE__, __LINE__), hod_batch_norm(__VA_ARGS__))
 #define hod_dropout(...) (hod_here(__FILE__, __LINE__), hod_dropout(__VA_ARGS__))
-#define hod_loss_mean(...) (hod_here(__FILE__, __LINE__), hod_loss_mean(__VA_ARGS__))
-#define hod_cross_entropy_rows_with(...)                                                           \
-    (hod_here(__FILE__, __LINE__), hod_cross_entropy_rows_with(__VA_ARGS__))
-#define hod_cross_entropy_with(...)                                                                \
-    (hod_here(__FILE__, __LINE__), hod_cross_entropy_with(__VA_ARGS__))
-#define hod_nll(...) (hod_here(__FILE__, __LINE__), hod_nll(__VA_ARGS__))
-#define hod_mse(...) (hod_here(__FILE__, __LINE__), hod_mse(__VA_ARGS__))
-#define hod_bce_with_logits(...) (hod_here(__FILE__, __LINE__), hod_bce_with_logits(__VA_ARGS__))
 #endif
 
 #endif

@@ -24,6 +24,7 @@
 #include <hod/error.h>
 #include <hod/functional.h>
 #include <hod/io.h>
+#include <hod/losses.h>
 #include <hod/memory.h>
 #include <hod/nn.h>
 #include <hod/ops.h>

@@ -26,6 +26,7 @@
 #include <hod/config.h>
 #include <hod/data.h>
 #include <hod/functional.h>
+#include <hod/losses.h>
 #include <hod/optim.h>
 #include <hod/schedule.h>
 

@@ -1,4 +1,4 @@
-/* Losses, as a sum and the weight to divide it by: sums of micro-batches add up, means do not.
+/* Losses of classes: cross entropy, log likelihood, and the focal loss of a distribution.
  *
  * Cross entropy compares class numbers with labels instead of indexing, so that forward and
  * backward are elementwise and fuse into passes over a row of logits:
@@ -7,18 +7,26 @@
  *
  * z is subtracted before anything is combined, so that logits of 1e8 keep their digits. A row that
  * is ignored has its logits replaced by 0 first: not even a NaN in them reaches loss or gradient.
+ * Sums of micro-batches add up, means do not: hence a sum and the weight to divide it by.
  */
-#include "ops/rules.h"
-
-static hod_tensor *number(const hod_tensor *like, double value)
-{
-    return hod_full((hod_dtype)like->dtype, HOD_SHAPE(), value);
-}
+#include "ops/loss_parts.h"
 
 hod_tensor *hod_loss_mean(hod_loss loss)
 {
     return hod_div(loss.sum, loss.weight);
 }
+
+/* One call as it is worked on: everything with the classes in dimension 1. */
+typedef struct rows {
+    const char *name;
+    hod_tensor *x;      /* (N,C,d...) */
+    hod_tensor *label;  /* i64 (N,1,d...); NULL: distributions */
+    hod_tensor *counts; /* bool (N,1,d...) */
+    hod_tensor *share;  /* distributions (N,C,d...) */
+    hod_tensor *weight; /* (1,C,1...), or NULL */
+    double smoothing;
+    bool one_row; /* x came as (C) */
+} rows;
 
 /* ---- labels ---- */
 
@@ -29,7 +37,7 @@ static int64_t ignored_label(const hod_cross_entropy_options *o)
 
 /* Looks at the labels when they are there to be looked at. A label of a recorded step is an input,
  * and inputs are real. */
-static int check_labels(const hod_tensor *target, int64_t classes, bool may_ignore, int64_t ignore)
+static int check_labels(const char *name, const hod_tensor *target, int64_t classes, int64_t ignore)
 {
     int64_t n = hod_tensor_numel(target);
     if (!target->storage->data || n == 0)
@@ -39,138 +47,263 @@ static int check_labels(const hod_tensor *target, int64_t classes, bool may_igno
         return -1;
     int rc = hod_read_ints(target, label, n);
     for (int64_t i = 0; i < n && rc == 0; i++)
-        if ((label[i] < 0 || label[i] >= classes) && !(may_ignore && label[i] == ignore))
-            rc = may_ignore
-                     ? HOD_FAIL_RC(VALUE, "cross_entropy: label %lld of row %lld is outside "
-                                          "0..%lld and is not the ignored %lld",
-                                   (long long)label[i], (long long)i, (long long)classes - 1,
-                                   (long long)ignore)
-                     : HOD_FAIL_RC(VALUE, "nll: label %lld of row %lld is outside 0..%lld",
-                                   (long long)label[i], (long long)i, (long long)classes - 1);
+        if ((label[i] < 0 || label[i] >= classes) && label[i] != ignore)
+            rc = HOD_FAIL_RC(VALUE,
+                             "%s: label %lld of row %lld is outside 0..%lld and is not the ignored "
+                             "%lld",
+                             name, (long long)label[i], (long long)i, (long long)classes - 1,
+                             (long long)ignore);
     free(label);
     return rc;
 }
 
-/* logits (N,C,d...), target (N,d...). */
+static bool is_soft(const hod_tensor *target)
+{
+    return target->dtype <= HOD_BF16;
+}
+
+/* logits (N,C,d...) with target (N,d...), or of the same shape when soft. */
 static int check_shapes(const char *name, const hod_tensor *x, const hod_tensor *target)
 {
-    bool fits = x->ndim >= 2 && target->ndim == x->ndim - 1 && x->shape[0] == target->shape[0];
-    for (int i = 2; fits && i < x->ndim; i++)
-        fits = x->shape[i] == target->shape[i - 1];
+    bool fits = x->ndim >= 1;
+    if (is_soft(target)) {
+        fits = fits && hod__loss_same_shape(name, x, target);
+    } else {
+        fits = fits && target->ndim == x->ndim - 1;
+        for (int i = 0; fits && i < target->ndim; i++)
+            fits = target->shape[i] == x->shape[i == 0 ? 0 : i + 1];
+    }
     if (!fits)
         return HOD_FAIL_RC(ARGUMENT, "%s: %s with targets %s", name, HOD_SHAPE_TEXT(x),
                            HOD_SHAPE_TEXT(target));
-    if (x->dtype > HOD_BF16 || (target->dtype != HOD_I64 && target->dtype != HOD_I32 &&
-                                target->dtype != HOD_U8))
+    if (x->dtype > HOD_BF16 || target->dtype == HOD_BOOL)
         return HOD_FAIL_RC(ARGUMENT, "%s: %s with targets of %s", name,
                            hod_dtype_name((hod_dtype)x->dtype),
                            hod_dtype_name((hod_dtype)target->dtype));
     return 0;
 }
 
-/* bool (N,C,d...): is this class the row's label? */
-static hod_tensor *is_label(const hod_tensor *x, hod_tensor *label)
+/* (1,C,1...) of x's type; NULL with an error when it is not (C). */
+static hod_tensor *class_weights(const rows *r, hod_tensor *w)
 {
-    hod_shape classes = {.n = x->ndim};
-    for (int i = 0; i < x->ndim; i++)
-        classes.d[i] = i == 1 ? x->shape[1] : 1;
-    return hod_eq(hod_iota(HOD_I64, classes, 1), label);
+    int64_t classes = r->x->shape[1];
+    if (w->ndim != 1 || w->shape[0] != classes)
+        return HOD_FAIL(ARGUMENT, "%s: class weights %s for %lld classes", r->name,
+                        HOD_SHAPE_TEXT(w), (long long)classes);
+    hod_shape s = {.n = r->x->ndim};
+    for (int i = 0; i < s.n; i++)
+        s.d[i] = i == 1 ? classes : 1;
+    return hod_reshape(hod__loss_like(w, r->x), s);
+}
+
+/* Checks and fills r; 0 or -1. */
+static int rows_of(rows *r, hod_tensor *x, hod_tensor *target, const hod_cross_entropy_options *o)
+{
+    if (!x || !target || check_shapes(r->name, x, target) != 0)
+        return -1;
+    if (!(o->label_smoothing >= 0 && o->label_smoothing <= 1))
+        return HOD_FAIL_RC(ARGUMENT, "%s: label smoothing %g", r->name, o->label_smoothing);
+    bool soft = is_soft(target);
+    int64_t ignore = ignored_label(o);
+    r->one_row = x->ndim == 1;
+    if (r->one_row) {
+        x = hod_unsqueeze(x, 0);
+        target = hod_unsqueeze(target, 0);
+        if (!x || !target)
+            return -1;
+    }
+    if (!soft && check_labels(r->name, target, x->shape[1], ignore) != 0)
+        return -1;
+    r->x = hod__loss_wide(x);
+    r->smoothing = o->label_smoothing;
+    if (!r->x)
+        return -1;
+    if (soft) {
+        r->share = hod__loss_like(target, r->x);
+    } else {
+        r->label = hod_unsqueeze(hod__cast_to(target, HOD_I64), 1);
+        r->counts = r->label ? hod_ne_scalar(r->label, (double)ignore) : NULL;
+    }
+    if (!o->class_weight && !hod__loss_options_hold())
+        return -1;
+    r->weight = o->class_weight ? class_weights(r, o->class_weight) : NULL;
+    return (soft ? r->share != NULL : r->counts != NULL) && (r->weight || !o->class_weight) ? 0
+                                                                                            : -1;
+}
+
+/* bool (N,C,d...): is this class the row's label? */
+static hod_tensor *is_label(const rows *r)
+{
+    hod_shape classes = {.n = r->x->ndim};
+    for (int i = 0; i < r->x->ndim; i++)
+        classes.d[i] = i == 1 ? r->x->shape[1] : 1;
+    return hod_eq(hod_iota(HOD_I64, classes, 1), r->label);
+}
+
+/* The element of t (N or 1,C,d...) that is the row's label's: (N,1,d...). */
+static hod_tensor *at_label(const rows *r, hod_tensor *t)
+{
+    return hod_sum_keep(hod_where(is_label(r), t, hod__loss_number(r->x, 0)), 1);
+}
+
+/* Rows back in the target's shape. */
+static hod_tensor *dropped(const rows *r, hod_tensor *y)
+{
+    y = hod_squeeze(y, 1);
+    return r->one_row ? hod_squeeze(y, 0) : y;
+}
+
+/* The weight to divide by. */
+static hod_tensor *weight_of(const rows *r)
+{
+    if (!r->label) {
+        int64_t n = r->x->shape[0];
+        for (int i = 2; i < r->x->ndim; i++)
+            n *= r->x->shape[i];
+        return hod__loss_number(r->x, (double)n);
+    }
+    hod_tensor *each = hod__loss_like(r->counts, r->x);
+    return hod_sum(r->weight ? hod_mul(each, at_label(r, r->weight)) : each);
+}
+
+static hod_loss loss_of(const rows *r, hod_tensor *each)
+{
+    hod_loss loss = {hod_sum(each), each ? weight_of(r) : NULL};
+    return loss.sum && loss.weight ? loss : (hod_loss){0};
 }
 
 /* ---- cross entropy ---- */
 
-/* The loss of each row, kept as (N,1,d...); `counts`, of that shape, says which rows count. */
-static hod_tensor *row_losses(hod_tensor *x, hod_tensor *label, hod_tensor *counts,
-                              double smoothing)
+static hod_tensor *weighted(const rows *r, hod_tensor *t)
 {
-    hod_tensor *shift = hod_amax_keep(hod__stop_gradient(x), 1);
-    hod_tensor *raw = hod_sub(x, hod_where(hod_isfinite(shift), shift, number(x, 0)));
-    hod_tensor *z = hod_where(counts, raw, number(x, 0));
-    hod_tensor *log_sum = hod_log(hod_sum_keep(hod_exp(z), 1));
-    hod_tensor *chosen = hod_sum_keep(hod_where(is_label(x, label), z, number(x, 0)), 1);
-    hod_tensor *loss = hod_sub(log_sum, chosen);
-    if (smoothing != 0)
-        loss = hod_add(hod_mul_scalar(loss, 1 - smoothing),
-                       hod_mul_scalar(hod_sub(log_sum, hod_mean_keep(z, 1)), smoothing));
-    return hod_where(counts, loss, number(x, 0));
+    return r->weight ? hod_mul(t, r->weight) : t;
 }
 
-/* Checks and prepares: *counts (N,1,d...) bool, and the losses in that shape. */
-static hod_tensor *cross_entropy(hod_tensor *logits, hod_tensor *target,
-                                 const hod_cross_entropy_options *o, hod_tensor **counts)
+/* log(sum exp z) and z of the logits, those of ignored rows set to 0. */
+static hod_tensor *log_sum(const rows *r, hod_tensor **z)
 {
-    if (!logits || !target || check_shapes("cross_entropy", logits, target) != 0)
-        return NULL;
-    if (!(o->label_smoothing >= 0 && o->label_smoothing <= 1))
-        return HOD_FAIL(ARGUMENT, "cross_entropy: label smoothing %g", o->label_smoothing);
-    int64_t ignore = ignored_label(o);
-    if (check_labels(target, logits->shape[1], true, ignore) != 0)
-        return NULL;
-    hod_tensor *x = logits->dtype == HOD_F64 ? logits : hod__cast_to(logits, HOD_F32);
-    hod_tensor *label = hod_unsqueeze(hod__cast_to(target, HOD_I64), 1);
-    *counts = hod_ne_scalar(label, (double)ignore);
-    return x && *counts ? row_losses(x, label, *counts, o->label_smoothing) : NULL;
+    hod_tensor *shift = hod_amax_keep(hod__stop_gradient(r->x), 1);
+    *z = hod_sub(r->x, hod_where(hod_isfinite(shift), shift, hod__loss_number(r->x, 0)));
+    if (r->counts)
+        *z = hod_where(r->counts, *z, hod__loss_number(r->x, 0));
+    return hod_log(hod_sum_keep(hod_exp(*z), 1));
+}
+
+/* -sum_c w_c q_c log p_c, for distributions q: (N,1,d...). */
+static hod_tensor *soft_losses(const rows *r)
+{
+    hod_tensor *z, *sum = log_sum(r, &z), *share = r->share;
+    if (r->smoothing != 0)
+        share = hod_add_scalar(hod_mul_scalar(share, 1 - r->smoothing),
+                               r->smoothing / (double)r->x->shape[1]);
+    return hod_sum_keep(hod_mul(weighted(r, share), hod_sub(sum, z)), 1);
+}
+
+/* The loss of each row, kept as (N,1,d...). */
+static hod_tensor *label_losses(const rows *r)
+{
+    hod_tensor *z, *sum = log_sum(r, &z);
+    hod_tensor *loss = hod_sub(sum, at_label(r, z));
+    if (r->weight)
+        loss = hod_mul(loss, at_label(r, r->weight));
+    if (r->smoothing != 0) {
+        hod_tensor *all = r->weight ? hod_mean_keep(hod_mul(hod_sub(sum, z), r->weight), 1)
+                                    : hod_sub(sum, hod_mean_keep(z, 1));
+        loss = hod_add(hod_mul_scalar(loss, 1 - r->smoothing), hod_mul_scalar(all, r->smoothing));
+    }
+    return hod_where(r->counts, loss, hod__loss_number(r->x, 0));
+}
+
+static hod_tensor *cross_entropy(rows *r)
+{
+    return r->label ? label_losses(r) : soft_losses(r);
 }
 
 hod_tensor *hod_cross_entropy_rows_with(hod_tensor *logits, hod_tensor *target,
                                         hod_cross_entropy_options o)
 {
-    hod_tensor *counts;
-    return hod_squeeze(cross_entropy(logits, target, &o, &counts), 1);
+    rows r = {.name = "cross_entropy"};
+    return rows_of(&r, logits, target, &o) == 0 ? dropped(&r, cross_entropy(&r)) : NULL;
 }
 
-hod_loss hod_cross_entropy_with(hod_tensor *logits, hod_tensor *target,
-                                hod_cross_entropy_options o)
+hod_loss hod_cross_entropy_with(hod_tensor *logits, hod_tensor *target, hod_cross_entropy_options o)
 {
-    hod_tensor *counts;
-    hod_tensor *rows = cross_entropy(logits, target, &o, &counts);
-    if (!rows)
-        return (hod_loss){0};
-    hod_loss loss = {hod_sum(rows), hod_sum(hod__cast_to(counts, (hod_dtype)rows->dtype))};
-    return loss.sum && loss.weight ? loss : (hod_loss){0};
+    rows r = {.name = "cross_entropy"};
+    return rows_of(&r, logits, target, &o) == 0 ? loss_of(&r, cross_entropy(&r)) : (hod_loss){0};
 }
 
-/* ---- others ---- */
+/* ---- log likelihood ---- */
 
-static hod_loss summed(hod_tensor *each, double weight)
+static hod_tensor *nll(rows *r, hod_tensor *log_p, hod_tensor *target,
+                       const hod_cross_entropy_options *o)
 {
-    hod_loss loss = {hod_sum(each), each ? number(each, weight) : NULL};
-    return loss.sum && loss.weight ? loss : (hod_loss){0};
+    *r = (rows){.name = "nll"};
+    if (o->label_smoothing != 0)
+        return HOD_FAIL(ARGUMENT, "nll: label smoothing %g; cross_entropy has it",
+                        o->label_smoothing);
+    if (target && is_soft(target))
+        return HOD_FAIL(ARGUMENT, "nll: targets of %s; cross_entropy takes distributions",
+                        hod_dtype_name((hod_dtype)target->dtype));
+    if (rows_of(r, log_p, target, o) != 0)
+        return NULL;
+    hod_tensor *loss = hod_neg(at_label(r, weighted(r, r->x)));
+    return hod_where(r->counts, loss, hod__loss_number(r->x, 0));
 }
 
-hod_loss hod_nll(hod_tensor *log_p, hod_tensor *target)
+hod_tensor *hod_nll_rows_with(hod_tensor *log_p, hod_tensor *target, hod_cross_entropy_options o)
 {
-    if (!log_p || !target || check_shapes("nll", log_p, target) != 0 ||
-        check_labels(target, log_p->shape[1], false, 0) != 0)
-        return (hod_loss){0};
-    hod_tensor *label = hod_unsqueeze(hod__cast_to(target, HOD_I64), 1);
-    hod_tensor *chosen = hod_where(is_label(log_p, label), log_p, number(log_p, 0));
-    return summed(hod_neg(chosen), (double)hod_tensor_numel(target));
+    rows r;
+    hod_tensor *each = nll(&r, log_p, target, &o);
+    return each ? dropped(&r, each) : NULL;
 }
 
-static bool same_shape(const char *name, const hod_tensor *x, const hod_tensor *y)
+hod_loss hod_nll_with(hod_tensor *log_p, hod_tensor *target, hod_cross_entropy_options o)
 {
-    if (x->ndim == y->ndim && memcmp(x->shape, y->shape, (size_t)x->ndim * sizeof *x->shape) == 0)
-        return true;
-    hod__fail(HOD_ERROR_ARGUMENT, "%s: %s with targets %s", name, HOD_SHAPE_TEXT(x),
-              HOD_SHAPE_TEXT(y));
-    return false;
+    rows r;
+    return loss_of(&r, nll(&r, log_p, target, &o));
 }
 
-hod_loss hod_mse(hod_tensor *x, hod_tensor *target)
+/* ---- distribution focal ---- */
+
+/* A place outside 0..K-1 has no two neighbours; looked at where it is there to be looked at. */
+static int check_places(const hod_tensor *target, int64_t k)
 {
-    if (!x || !target || !same_shape("mse", x, target))
-        return (hod_loss){0};
-    return summed(hod_square(hod_sub(x, target)), (double)hod_tensor_numel(x));
+    int64_t n = hod_tensor_numel(target);
+    if (!target->storage->data || n == 0)
+        return 0;
+    double *place = hod__alloc((size_t)n, sizeof *place);
+    if (!place)
+        return -1;
+    int rc = hod_read_doubles(target, place, n);
+    for (int64_t i = 0; i < n && rc == 0; i++)
+        if (!(place[i] >= 0 && place[i] <= (double)(k - 1)))
+            rc = HOD_FAIL_RC(VALUE, "distribution_focal: place %g of row %lld is outside 0..%lld",
+                             place[i], (long long)i, (long long)k - 1);
+    free(place);
+    return rc;
 }
 
-/* max(x, 0) - x t + log(1 + exp(-|x|)). At x = 0 both kinks meet: the maximum shares its gradient
- * with the 0 there, which gives the sigmoid's 1/2, as relu would not. */
-hod_loss hod_bce_with_logits(hod_tensor *x, hod_tensor *target)
+/* The two neighbours' shares are the one hat function max(0, 1 - |k - place|). */
+hod_tensor *hod_distribution_focal_rows(hod_tensor *logits, hod_tensor *target)
 {
-    if (!x || !target || !same_shape("bce_with_logits", x, target))
-        return (hod_loss){0};
-    hod_tensor *tail = hod_log(hod_add_scalar(hod_exp(hod_neg(hod_abs(x))), 1));
-    hod_tensor *each = hod_add(hod_sub(hod_maximum_scalar(x, 0), hod_mul(x, target)), tail);
-    return summed(each, (double)hod_tensor_numel(x));
+    if (!logits || !target)
+        return NULL;
+    if (logits->ndim != 2 || target->ndim != 1 || target->shape[0] != logits->shape[0] ||
+        logits->dtype > HOD_BF16)
+        return HOD_FAIL(ARGUMENT, "distribution_focal: %s %s with targets %s",
+                        hod_dtype_name((hod_dtype)logits->dtype), HOD_SHAPE_TEXT(logits),
+                        HOD_SHAPE_TEXT(target));
+    int64_t k = logits->shape[1];
+    if (check_places(target, k) != 0)
+        return NULL;
+    hod_tensor *x = hod__loss_wide(logits);
+    hod_tensor *place = hod_unsqueeze(hod__loss_like(hod__stop_gradient(target), x), 1);
+    hod_tensor *away = place ? hod_abs(hod_sub(hod_arange((hod_dtype)x->dtype, k), place)) : NULL;
+    hod_tensor *share = away ? hod_relu(hod_sub(hod__loss_number(x, 1), away)) : NULL;
+    return hod_cross_entropy_rows(x, share);
+}
+
+hod_loss hod_distribution_focal(hod_tensor *logits, hod_tensor *target)
+{
+    return hod__loss_of_elements(hod_distribution_focal_rows(logits, target));
 }

@@ -8,6 +8,7 @@
 
 #include "ops/op.h"
 #include <hod/functional.h>
+#include <hod/losses.h>
 
 #define OP(name, ...)                                                                              \
     hod_tensor *hod__vjp_##name(const hod_vjp *v, int i);                                          \

@@ -4,6 +4,7 @@
 #include "ops/op.h"
 #include <hod/autograd.h>
 #include <hod/functional.h>
+#include <hod/losses.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,0 +1,123 @@
+/* Overlap of axis-aligned boxes and what is taken off it: GIoU, DIoU, CIoU.
+ *
+ *     +--------+ . . +        a, b     the boxes
+ *     | a  +---|---+ .        a * b    their intersection
+ *     |    |a*b|   | .        hull     the least box around both, dotted
+ *     +----|---+ b | .
+ *     .    +-------+ .        1e-7 in each divisor: empty boxes overlap by 0, not by NaN
+ */
+#include "ops/loss_parts.h"
+
+static const double tiny = 1e-7;
+
+/* One box in parts, each (...). */
+typedef struct box {
+    hod_tensor *x1, *y1, *x2, *y2, *w, *h;
+} box;
+
+static box box_of(hod_tensor *t)
+{
+    box b = {hod_select(t, -1, 0),
+             hod_select(t, -1, 1),
+             hod_select(t, -1, 2),
+             hod_select(t, -1, 3),
+             NULL,
+             NULL};
+    b.w = hod_sub(b.x2, b.x1);
+    b.h = hod_sub(b.y2, b.y1);
+    return b;
+}
+
+static hod_tensor *area(const box *b)
+{
+    return hod_mul(b->w, b->h);
+}
+
+static box hull_of(const box *a, const box *b)
+{
+    box c = {hod_minimum(a->x1, b->x1),
+             hod_minimum(a->y1, b->y1),
+             hod_maximum(a->x2, b->x2),
+             hod_maximum(a->y2, b->y2),
+             NULL,
+             NULL};
+    c.w = hod_sub(c.x2, c.x1);
+    c.h = hod_sub(c.y2, c.y1);
+    return c;
+}
+
+static hod_tensor *intersection(const box *a, const box *b)
+{
+    hod_tensor *w = hod_sub(hod_minimum(a->x2, b->x2), hod_maximum(a->x1, b->x1));
+    hod_tensor *h = hod_sub(hod_minimum(a->y2, b->y2), hod_maximum(a->y1, b->y1));
+    return hod_mul(hod_relu(w), hod_relu(h));
+}
+
+/* Squared distance of the centres over the hull's squared diagonal. */
+static hod_tensor *apart(const box *a, const box *b)
+{
+    box hull = hull_of(a, b);
+    hod_tensor *dx = hod_sub(hod_add(a->x1, a->x2), hod_add(b->x1, b->x2));
+    hod_tensor *dy = hod_sub(hod_add(a->y1, a->y2), hod_add(b->y1, b->y2));
+    hod_tensor *distance = hod_mul_scalar(hod_add(hod_square(dx), hod_square(dy)), 0.25);
+    hod_tensor *diagonal = hod_add(hod_square(hull.w), hod_square(hull.h));
+    return hod_div(distance, hod_add_scalar(diagonal, tiny));
+}
+
+/* The angle of the diagonal; a box without height has its width's. */
+static hod_tensor *aspect(const box *b)
+{
+    if (!b->h)
+        return NULL;
+    hod_tensor *flat = hod_eq_scalar(b->h, 0);
+    return hod_atan(hod_div(b->w, hod_where(flat, hod__loss_number(b->h, tiny), b->h)));
+}
+
+/* v = (difference of angles)^2 4 / pi^2, times v / (1 - iou + v), which is held constant. */
+static hod_tensor *skew(const box *a, const box *b, hod_tensor *iou)
+{
+    hod_tensor *v = hod_mul_scalar(hod_square(hod_sub(aspect(b), aspect(a))),
+                                   0.40528473456935109 /* 4 / pi^2 */);
+    if (!v || !iou)
+        return NULL;
+    hod_tensor *fixed = hod__stop_gradient(v);
+    hod_tensor *rest = hod_sub(hod__loss_number(iou, 1 + tiny), hod__stop_gradient(iou));
+    return hod_mul(hod_div(fixed, hod_add(rest, fixed)), v);
+}
+
+static bool is_box(const hod_tensor *t)
+{
+    if (t->ndim >= 1 && t->shape[t->ndim - 1] == 4)
+        return true;
+    hod__fail(HOD_ERROR_ARGUMENT, "box_iou: %s are no boxes (...,4)", HOD_SHAPE_TEXT(t));
+    return false;
+}
+
+hod_tensor *hod_box_iou(hod_tensor *x, hod_tensor *y, hod_iou_kind kind)
+{
+    if (!x || !y || !is_box(x) || !is_box(y))
+        return NULL;
+    if ((unsigned)kind > HOD_CIOU)
+        return HOD_FAIL(ARGUMENT, "box_iou: no kind %d", (int)kind);
+    x = hod__loss_wide(x);
+    y = hod__loss_like(y, x);
+    box a = box_of(x), b = box_of(y);
+    hod_tensor *both = intersection(&a, &b);
+    hod_tensor *either = hod_sub(hod_add(area(&a), area(&b)), both);
+    hod_tensor *iou = hod_div(both, hod_add_scalar(either, tiny));
+    if (kind == HOD_IOU)
+        return iou;
+    if (kind == HOD_GIOU) {
+        box hull = hull_of(&a, &b);
+        hod_tensor *whole = area(&hull);
+        return hod_sub(iou, hod_div(hod_sub(whole, either), hod_add_scalar(whole, tiny)));
+    }
+    hod_tensor *diou = hod_sub(iou, apart(&a, &b));
+    return kind == HOD_DIOU ? diou : hod_sub(diou, skew(&a, &b, iou));
+}
+
+hod_loss hod_iou_loss(hod_tensor *a, hod_tensor *b, hod_iou_kind kind)
+{
+    hod_tensor *iou = hod_box_iou(a, b, kind);
+    return hod__loss_of_elements(iou ? hod_sub(hod__loss_number(iou, 1), iou) : NULL);
+}

@@ -1,0 +1,54 @@
+/* What the files of losses share: the type they compute in, and sums with their weight. */
+#ifndef HOD_OPS_LOSS_PARTS_H
+#define HOD_OPS_LOSS_PARTS_H
+
+#include "ops/rules.h"
+
+/* A 0-d constant of like's type. */
+static inline hod_tensor *hod__loss_number(const hod_tensor *like, double value)
+{
+    return hod_full((hod_dtype)like->dtype, HOD_SHAPE(), value);
+}
+
+/* x as losses compute it: f64 stays, everything else is f32. */
+static inline hod_tensor *hod__loss_wide(hod_tensor *x)
+{
+    return x && x->dtype != HOD_F64 ? hod__cast_to(x, HOD_F32) : x;
+}
+
+/* t in x's type. */
+static inline hod_tensor *hod__loss_like(hod_tensor *t, const hod_tensor *x)
+{
+    return t && x ? hod__cast_to(t, (hod_dtype)x->dtype) : NULL;
+}
+
+/* Sums what is left of each loss; NULLs both after an error. */
+static inline hod_loss hod__loss_summed(hod_tensor *each, double weight)
+{
+    hod_loss loss = {hod_sum(each), each ? hod__loss_number(each, weight) : NULL};
+    return loss.sum && loss.weight ? loss : (hod_loss){0};
+}
+
+static inline hod_loss hod__loss_of_elements(hod_tensor *each)
+{
+    return hod__loss_summed(each, each ? (double)hod_tensor_numel(each) : 0);
+}
+
+/* True, or an error that names the shapes. */
+static inline bool hod__loss_same_shape(const char *name, const hod_tensor *x, const hod_tensor *t)
+{
+    if (x->ndim == t->ndim && memcmp(x->shape, t->shape, (size_t)x->ndim * sizeof *x->shape) == 0)
+        return true;
+    hod__fail(HOD_ERROR_ARGUMENT, "%s: %s with targets %s", name, HOD_SHAPE_TEXT(x),
+              HOD_SHAPE_TEXT(t));
+    return false;
+}
+
+/* True when the tensor may be taken as absent because NULL: with an error pending it may as well
+ * be one that failed. */
+static inline bool hod__loss_options_hold(void)
+{
+    return hod_error_kind_pending() == HOD_ERROR_NONE;
+}
+
+#endif

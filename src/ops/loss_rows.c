@@ -1,0 +1,145 @@
+/* Losses of rows: overlap of masks, angles and distances of embeddings.
+ *
+ * A norm has no slope at 0, where its quotient would be 0/0: there the root is taken of 1 instead
+ * and no gradient flows, which is PyTorch's subgradient as well.
+ */
+#include "ops/loss_parts.h"
+#include <math.h>
+
+static hod_shape last_dim(void)
+{
+    return HOD_SHAPE(-1);
+}
+
+/* y^power of y >= 0, with 0 and no slope at 0. */
+static hod_tensor *root(hod_tensor *y, double power)
+{
+    if (!y)
+        return NULL;
+    hod_tensor *some = hod_gt_scalar(y, 0), *zero = hod__loss_number(y, 0);
+    hod_tensor *base = hod_where(some, y, hod__loss_number(y, 1));
+    hod_tensor *r = power == 0.5 ? hod_sqrt(base) : hod_pow_scalar(base, power);
+    hod_tensor *nan = hod_isnan(y); /* a NaN is not "some"; it must not become 0 */
+    return hod_where(some, r, hod_where(nan, y, zero));
+}
+
+static hod_tensor *length(hod_tensor *x, hod_shape dims, bool keep)
+{
+    return root(hod_sum_over(hod_square(x), dims, keep), 0.5);
+}
+
+/* ---- dice ---- */
+
+/* t (N,...) as (N, the rest). */
+static hod_tensor *flat(hod_tensor *t)
+{
+    return t->ndim == 1 ? hod_unsqueeze(t, 1) : hod_flatten(t, 1);
+}
+
+hod_tensor *hod_dice_rows(hod_tensor *p, hod_tensor *target, double smooth)
+{
+    if (!p || !target || !hod__loss_same_shape("dice", p, target))
+        return NULL;
+    if (p->ndim < 1 || !(smooth >= 0))
+        return HOD_FAIL(ARGUMENT, "dice: of %s with smooth %g", HOD_SHAPE_TEXT(p), smooth);
+    hod_tensor *x = hod__loss_wide(flat(p));
+    hod_tensor *t = hod__loss_like(flat(target), x);
+    hod_tensor *both = hod_sum_over(hod_mul(x, t), last_dim(), false);
+    hod_tensor *all = hod_sum_over(hod_add(x, t), last_dim(), false);
+    hod_tensor *share =
+        hod_div(hod_add_scalar(hod_mul_scalar(both, 2), smooth), hod_add_scalar(all, smooth));
+    return share ? hod_sub(hod__loss_number(share, 1), share) : NULL;
+}
+
+hod_loss hod_dice(hod_tensor *p, hod_tensor *target, double smooth)
+{
+    return hod__loss_of_elements(hod_dice_rows(p, target, smooth));
+}
+
+/* ---- cosine ---- */
+
+hod_tensor *hod_cosine_similarity(hod_tensor *a, hod_tensor *b, int dim, double eps)
+{
+    if (!a || !b)
+        return NULL;
+    a = hod__loss_wide(a);
+    b = hod__loss_like(b, a);
+    hod_tensor *ab = hod_mul(a, b);
+    int d = ab ? hod__dim("cosine_similarity", dim, ab->ndim) : -1;
+    if (d < 0)
+        return NULL;
+    hod_shape shape = hod_tensor_shape(ab), over = HOD_SHAPE(d);
+    hod_tensor *la = length(hod_expand(a, shape), over, false);
+    hod_tensor *lb = length(hod_expand(b, shape), over, false);
+    hod_tensor *by = hod_mul(hod_maximum_scalar(la, eps), hod_maximum_scalar(lb, eps));
+    return hod_div(hod_sum_over(ab, over, false), by);
+}
+
+/* eps below the root, as PyTorch's, bounds the slope at 0. */
+hod_tensor *hod_cosine_embedding_rows(hod_tensor *a, hod_tensor *b, hod_tensor *y, double margin)
+{
+    if (!a || !b || !y || !hod__loss_same_shape("cosine_embedding", a, b))
+        return NULL;
+    if (a->ndim < 1 || y->ndim != a->ndim - 1 ||
+        memcmp(a->shape, y->shape, (size_t)y->ndim * sizeof *y->shape) != 0)
+        return HOD_FAIL(ARGUMENT, "cosine_embedding: %s with targets %s", HOD_SHAPE_TEXT(a),
+                        HOD_SHAPE_TEXT(y));
+    const double eps = 1e-12;
+    a = hod__loss_wide(a);
+    b = hod__loss_like(b, a);
+    hod_tensor *aa = hod_add_scalar(hod_sum_over(hod_square(a), last_dim(), false), eps);
+    hod_tensor *bb = hod_add_scalar(hod_sum_over(hod_square(b), last_dim(), false), eps);
+    hod_tensor *cosine =
+        hod_div(hod_sum_over(hod_mul(a, b), last_dim(), false), hod_sqrt(hod_mul(aa, bb)));
+    if (!cosine)
+        return NULL;
+    hod_tensor *zero = hod__loss_number(cosine, 0);
+    hod_tensor *unlike = hod_relu(hod_sub_scalar(cosine, margin));
+    return hod_where(hod_eq_scalar(y, 1), hod_sub(hod__loss_number(cosine, 1), cosine),
+                     hod_where(hod_eq_scalar(y, -1), unlike, zero));
+}
+
+hod_loss hod_cosine_embedding(hod_tensor *a, hod_tensor *b, hod_tensor *y, double margin)
+{
+    return hod__loss_of_elements(hod_cosine_embedding_rows(a, b, y, margin));
+}
+
+/* ---- triplets ---- */
+
+/* |a - b + eps| in the p-norm along the last dimension. */
+static hod_tensor *distance(hod_tensor *a, hod_tensor *b, double p, double eps)
+{
+    hod_tensor *d = hod_add_scalar(hod_sub(a, b), eps);
+    if (p == 2)
+        return length(d, last_dim(), false);
+    if (p == 1)
+        return hod_sum_over(hod_abs(d), last_dim(), false);
+    if (isinf(p))
+        return hod_amax_over(hod_abs(d), last_dim(), false);
+    return root(hod_sum_over(hod_pow_scalar(hod_abs(d), p), last_dim(), false), 1 / p);
+}
+
+hod_tensor *hod_triplet_margin_rows_with(hod_tensor *anchor, hod_tensor *positive,
+                                         hod_tensor *negative, hod_triplet_options o)
+{
+    if (!anchor || !positive || !negative ||
+        !hod__loss_same_shape("triplet_margin", anchor, positive) ||
+        !hod__loss_same_shape("triplet_margin", anchor, negative))
+        return NULL;
+    double margin = o.margin ? o.margin : 1, p = o.p ? o.p : 2, eps = o.eps ? o.eps : 1e-6;
+    if (anchor->ndim < 1 || !(margin > 0) || !(p > 0) || !(eps > 0))
+        return HOD_FAIL(ARGUMENT, "triplet_margin: %s with margin %g, p %g, eps %g",
+                        HOD_SHAPE_TEXT(anchor), margin, p, eps);
+    hod_tensor *a = hod__loss_wide(anchor), *b = hod__loss_like(positive, a);
+    hod_tensor *c = hod__loss_like(negative, a);
+    hod_tensor *near = distance(a, b, p, eps), *far = distance(a, c, p, eps);
+    if (o.swap)
+        far = hod_minimum(far, distance(b, c, p, eps));
+    return hod_relu(hod_add_scalar(hod_sub(near, far), margin));
+}
+
+hod_loss hod_triplet_margin_with(hod_tensor *anchor, hod_tensor *positive, hod_tensor *negative,
+                                 hod_triplet_options o)
+{
+    return hod__loss_of_elements(hod_triplet_margin_rows_with(anchor, positive, negative, o));
+}
