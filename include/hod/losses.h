@@ -152,6 +152,31 @@ HOD_API hod_tensor *hod_box_iou(hod_tensor *a, hod_tensor *b, hod_iou_kind kind)
 /* Sum of 1 - iou; weight: the number of boxes. */
 HOD_API hod_loss hod_iou_loss(hod_tensor *a, hod_tensor *b, hod_iou_kind kind);
 
+/* ---- sequences ---- */
+
+typedef struct hod_ctc_options {
+    int64_t blank;      /* class between labels */
+    bool zero_infinity; /* a target that no alignment fits costs 0 instead of infinity */
+    bool per_label;     /* each loss is divided by its target's length (at least 1) */
+    int end_;
+} hod_ctc_options;
+/* Connectionist temporal classification: -log of the probability of all alignments that spell the
+ * target. log_p (T,N,C) or (T,C) log probabilities; target (N,S), or (sum of lengths) one after
+ * another, i64 or i32; input_length and target_length (N), of which only so many frames and labels
+ * are read. Results (N). Where no alignment fits (fewer frames than labels and repeats) the loss is
+ * +inf and the gradient 0. Differentiable once. Weight: N. */
+HOD_API hod_tensor *hod_ctc_rows_with(hod_tensor *log_p, hod_tensor *target,
+                                      hod_tensor *input_length, hod_tensor *target_length,
+                                      hod_ctc_options o);
+HOD_API hod_loss hod_ctc_with(hod_tensor *log_p, hod_tensor *target, hod_tensor *input_length,
+                              hod_tensor *target_length, hod_ctc_options o);
+#define hod_ctc(log_p, target, input_length, ...)                                                  \
+    HOD_CTC_(hod_ctc_with, log_p, target, input_length, __VA_ARGS__, .end_ = 0)
+#define hod_ctc_rows(log_p, target, input_length, ...)                                             \
+    HOD_CTC_(hod_ctc_rows_with, log_p, target, input_length, __VA_ARGS__, .end_ = 0)
+#define HOD_CTC_(function, log_p, target, input_length, target_length, ...)                        \
+    function(log_p, target, input_length, target_length, (hod_ctc_options){__VA_ARGS__})
+
 #ifndef HOD_NO_PLACES
 #define hod_loss_mean(...) (hod_here(__FILE__, __LINE__), hod_loss_mean(__VA_ARGS__))
 #define hod_cross_entropy_rows_with(...)                                                           \
@@ -193,8 +218,10 @@ HOD_API hod_loss hod_iou_loss(hod_tensor *a, hod_tensor *b, hod_iou_kind kind);
     (hod_here(__FILE__, __LINE__), hod_triplet_margin_rows_with(__VA_ARGS__))
 #define hod_triplet_margin_with(...)                                                               \
     (hod_here(__FILE__, __LINE__), hod_triplet_margin_with(__VA_ARGS__))
-#define hod_box_iou(...)  (hod_here(__FILE__, __LINE__), hod_box_iou(__VA_ARGS__))
-#define hod_iou_loss(...) (hod_here(__FILE__, __LINE__), hod_iou_loss(__VA_ARGS__))
+#define hod_box_iou(...)       (hod_here(__FILE__, __LINE__), hod_box_iou(__VA_ARGS__))
+#define hod_iou_loss(...)      (hod_here(__FILE__, __LINE__), hod_iou_loss(__VA_ARGS__))
+#define hod_ctc_rows_with(...) (hod_here(__FILE__, __LINE__), hod_ctc_rows_with(__VA_ARGS__))
+#define hod_ctc_with(...)      (hod_here(__FILE__, __LINE__), hod_ctc_with(__VA_ARGS__))
 #endif
 
 #endif
