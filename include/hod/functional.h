@@ -11,6 +11,7 @@
 #ifndef HOD_FUNCTIONAL_H
 #define HOD_FUNCTIONAL_H
 
+#include <hod/losses.h>
 #include <hod/ops.h>
 
 /* ---- values from nothing ---- */
