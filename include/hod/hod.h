@@ -31,6 +31,7 @@
 #include <hod/optim.h>
 #include <hod/plot.h>
 #include <hod/random.h>
+#include <hod/rnn.h>
 #include <hod/schedule.h>
 #include <hod/scope.h>
 #include <hod/tensor.h>

@@ -282,8 +282,9 @@ static int deliver(run *r, hod_grad_node *n, int i, hod_tensor *dx)
 static int run_rule(run *r, hod_grad_node *n, hod_tensor *const *g)
 {
     const hod_op_info *info = &hod__op_info[n->op];
-    hod_tensor *x[HOD_OP_MAX_INPUTS];
-    hod_vjp v = {.g = g[0], .x = x, .meta = n->meta, .n = n->n, .attrs = &n->attrs};
+    hod_tensor *x[HOD_OP_MAX_INPUTS], *shared = NULL;
+    hod_vjp v = {
+        .g = g[0], .x = x, .meta = n->meta, .n = n->n, .attrs = &n->attrs, .shared = &shared};
     if (open_saved(r, n, &v, x) != 0)
         return -1;
     for (int i = 0; i < n->n; i++) {

@@ -115,7 +115,7 @@ enum hod_op_flags {
     HOD_OPF_Y_FOR_B = 1 << 11,     /* with SAVES_Y: only the derivative for input 1 reads it */
 };
 
-enum { HOD_OP_MAX_INPUTS = 64 }; /* concat and stack; the others have at most 4 */
+enum { HOD_OP_MAX_INPUTS = 64 }; /* concat and stack; the others have at most 5 */
 
 typedef struct hod_op_call {
     hod_op op;
@@ -132,6 +132,8 @@ typedef struct hod_vjp {
     const hod_meta *meta;
     int n;
     const hod_attrs *attrs;
+    hod_tensor **shared; /* what the gradients of several inputs come from: NULL until one of them has
+                            computed it, for the others to find. Itself NULL: no such place */
 } hod_vjp;
 
 typedef struct hod_op_info {

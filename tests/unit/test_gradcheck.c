@@ -158,10 +158,11 @@ static int64_t pooling(op_case *c, hod_op op)
     return 1;
 }
 
-/* Differentiable once; test_ctc.c proves that. */
+/* Differentiable once; test_ctc.c and test_rnn.c prove that. */
 static bool once(hod_op op)
 {
-    return op == HOD_OP_ctc || op == HOD_OP_ctc_back;
+    return op == HOD_OP_ctc || op == HOD_OP_ctc_back || op == HOD_OP_lstm ||
+           op == HOD_OP_lstm_back || op == HOD_OP_gru || op == HOD_OP_gru_back;
 }
 
 /* Elementwise rows broadcast; reductions fold the middle of three dimensions, kept and not. */

@@ -1,0 +1,519 @@
+/* Recurrent layers: one operator runs all steps of one layer in one direction.
+ *
+ * x's part of the gates, a matrix product over all steps at once, comes in ready. A step is then one
+ * product with the hidden state and one pass over the gates; nothing is unrolled. What backward
+ * needs lies in the result, which therefore is more than the outputs:
+ *
+ *     lstm(w, state, lengths, x)    (6,T,N,H): h, c, then i f g o as (T,N,4H)
+ *     gru(w, state, lengths, x, b)  (5,T,N,H): h, then r z n as (T,N,3H), then W_n h + b_n
+ *
+ *     w (4H,H) or (3H,H)   state (2,N,H): h, c; or (N,H)   lengths i64 (N)   x (T,N,4H or 3H)
+ *
+ * A sample's steps from its length on keep the state and touch nothing. So the last step holds the
+ * final state; and a reversed layer, which walks from T - 1 down, in effect begins at the sample's
+ * own end. Gradients go backward through the same steps; the weights' are one product over all
+ * steps, afterwards, by operators.
+ *
+ * The steps of different samples are independent: as long as the weights stay in a core's cache,
+ * each thread takes some samples through all steps, without meeting the others.
+ */
+#include "device/dnn.h"
+#include "ops/recur.h"
+#include "ops/rules.h"
+
+/* ---- shapes ---- */
+
+/* The number of gates of an operator. */
+static int64_t gates_of(hod_op op)
+{
+    return op == HOD_OP_lstm || op == HOD_OP_lstm_back ? 4 : 3;
+}
+
+static bool is_shape(const hod_meta *m, hod_dtype dtype, int ndim, const int64_t *shape)
+{
+    return (hod_dtype)m->dtype == dtype && m->ndim == ndim &&
+           memcmp(m->shape, shape, (size_t)ndim * sizeof *shape) == 0;
+}
+
+/* w, state, lengths fit each other and T, N; *h: hidden size. */
+static int check(const hod_op_call *c, const hod_meta *in, int64_t n, int64_t *h)
+{
+    int64_t gates = gates_of(c->op);
+    *h = in[0].ndim == 2 ? in[0].shape[1] : 0;
+    hod_dtype t = in[0].dtype;
+    bool fits = (t == HOD_F32 || t == HOD_F64) && in[0].ndim == 2 && in[0].shape[0] == gates * *h;
+    const int64_t two[] = {2, n, *h};
+    fits = fits && (gates == 4 ? is_shape(&in[1], t, 3, two) : is_shape(&in[1], t, 2, two + 1));
+    fits = fits && is_shape(&in[2], HOD_I64, 1, &n);
+    return fits ? 0
+                : HOD_FAIL_RC(ARGUMENT, "%s: weights %s, state %s and lengths %s for %lld samples",
+                              hod__op_name(c), HOD_META_TEXT(&in[0]), HOD_META_TEXT(&in[1]),
+                              HOD_META_TEXT(&in[2]), (long long)n);
+}
+
+static int forward_shape(const hod_op_call *c, const hod_meta *in, hod_meta *out)
+{
+    const hod_meta *x = &in[3];
+    int64_t h, gates = gates_of(c->op);
+    if (check(c, in, x->ndim == 3 ? x->shape[1] : -1, &h) != 0)
+        return -1;
+    const int64_t bias = gates * h, want[] = {x->shape[0], x->shape[1], bias};
+    if (!is_shape(x, in[0].dtype, 3, want) ||
+        (c->n > 4 && !is_shape(&in[4], in[0].dtype, 1, &bias)))
+        return HOD_FAIL_RC(ARGUMENT, "%s: input %s for weights %s", hod__op_name(c),
+                           HOD_META_TEXT(x), HOD_META_TEXT(&in[0]));
+    *out = (hod_meta){.dtype = in[0].dtype, .ndim = 4};
+    out->shape[0] = gates == 4 ? 6 : 5;
+    out->shape[1] = x->shape[0];
+    out->shape[2] = x->shape[1];
+    out->shape[3] = h;
+    return 0;
+}
+
+int hod__shape_lstm(const hod_op_call *c, const hod_meta *in, hod_meta *out)
+{
+    return forward_shape(c, in, out);
+}
+
+int hod__shape_gru(const hod_op_call *c, const hod_meta *in, hod_meta *out)
+{
+    return forward_shape(c, in, out);
+}
+
+/* Inputs w, state, lengths, the forward result, its gradient. Result, in a row: gradients of x, for
+ * gru of W h + b, and of the state. */
+static int back_shape(const hod_op_call *c, const hod_meta *in, hod_meta *out)
+{
+    const hod_meta *y = &in[3], *g = &in[4];
+    int64_t h, gates = gates_of(c->op);
+    if (check(c, in, y->ndim == 4 ? y->shape[2] : -1, &h) != 0)
+        return -1;
+    if (!is_shape(g, y->dtype, y->ndim, y->shape) || y->dtype != in[0].dtype)
+        return HOD_FAIL_RC(ARGUMENT, "%s: gradient %s for %s", hod__op_name(c), HOD_META_TEXT(g),
+                           HOD_META_TEXT(y));
+    int64_t plane = y->shape[2] * h, steps = y->shape[1] * plane;
+    *out = (hod_meta){.dtype = y->dtype, .ndim = 1};
+    out->shape[0] = gates == 4 ? 4 * steps + 2 * plane : 6 * steps + plane;
+    return 0;
+}
+
+int hod__shape_lstm_back(const hod_op_call *c, const hod_meta *in, hod_meta *out)
+{
+    return back_shape(c, in, out);
+}
+
+int hod__shape_gru_back(const hod_op_call *c, const hod_meta *in, hod_meta *out)
+{
+    return back_shape(c, in, out);
+}
+
+/* ---- derivatives ---- */
+
+/* Part of the row of gradients, from `from` on, in the given shape. */
+static hod_tensor *part(hod_tensor *row, int64_t from, int64_t size, hod_shape shape)
+{
+    return hod_reshape(hod_slice(row, 0, from, from + size), shape);
+}
+
+/* dz (T,N,G) times the states the steps began with: the planes h, shifted by a step, and h0. */
+static hod_tensor *weight_gradient(hod_tensor *dz, hod_tensor *y, hod_tensor *h0, bool reverse)
+{
+    if (!dz || !y || !h0)
+        return NULL;
+    int64_t t = dz->shape[0], g = dz->shape[2], h = y->shape[3];
+    int64_t first = reverse ? t - 1 : 0;
+    hod_tensor *begin = hod_matmul(hod_transpose(hod_select(dz, 0, first), 0, 1), h0);
+    if (t == 1)
+        return begin;
+    hod_tensor *states = hod_select(y, 0, 0);
+    hod_tensor *before = hod_slice(states, 0, reverse ? 1 : 0, reverse ? t : t - 1);
+    hod_tensor *rest = hod_slice(dz, 0, reverse ? 0 : 1, reverse ? t - 1 : t);
+    rest = hod_reshape(rest, HOD_SHAPE(-1, g));
+    return hod_add(hod_matmul(hod_transpose(rest, 0, 1), hod_reshape(before, HOD_SHAPE(-1, h))),
+                   begin);
+}
+
+/* The row of gradients, computed once for all inputs that ask. */
+static hod_tensor *row_of(const hod_vjp *v, hod_op op)
+{
+    hod_tensor *row = v->shared ? *v->shared : NULL;
+    if (!row)
+        row = hod__op(op, v->attrs, 5, (hod_tensor *[]){v->x[0], v->x[1], v->x[2], v->y, v->g});
+    if (v->shared)
+        *v->shared = row;
+    return row;
+}
+
+hod_tensor *hod__vjp_lstm(const hod_vjp *v, int i)
+{
+    if (i == 2)
+        return HOD_NO_GRADIENT;
+    const int64_t *s = v->meta[3].shape;
+    int64_t t = s[0], n = s[1], g = s[2], h = g / 4;
+    if (t == 0 && i < 2) /* the result is empty and says nothing of them */
+        return hod__full_like_meta(&v->meta[i], 0);
+    hod_tensor *row = row_of(v, HOD_OP_lstm_back);
+    if (i == 1)
+        return part(row, t * n * g, 2 * n * h, HOD_SHAPE(2, n, h));
+    hod_tensor *dz = part(row, 0, t * n * g, HOD_SHAPE(t, n, g));
+    return i == 3 ? dz
+                  : weight_gradient(dz, v->y, hod_select(v->x[1], 0, 0), v->attrs->rnn.reverse);
+}
+
+hod_tensor *hod__vjp_gru(const hod_vjp *v, int i)
+{
+    if (i == 2)
+        return HOD_NO_GRADIENT;
+    const int64_t *s = v->meta[3].shape;
+    int64_t t = s[0], n = s[1], g = s[2], h = g / 3;
+    if (t == 0 && i != 3)
+        return hod__full_like_meta(&v->meta[i], 0);
+    hod_tensor *row = row_of(v, HOD_OP_gru_back);
+    if (i == 1)
+        return part(row, 2 * t * n * g, n * h, HOD_SHAPE(n, h));
+    if (i == 3)
+        return part(row, 0, t * n * g, HOD_SHAPE(t, n, g));
+    hod_tensor *dz = part(row, t * n * g, t * n * g, HOD_SHAPE(t, n, g));
+    return i == 4 ? hod_sum_dims(dz, 0, 1)
+                  : weight_gradient(dz, v->y, v->x[1], v->attrs->rnn.reverse);
+}
+
+hod_tensor *hod__vjp_lstm_back(const hod_vjp *v, int i)
+{
+    (void)v;
+    return i == 2 ? HOD_NO_GRADIENT : HOD_FAIL(STATE, "lstm: its gradient is not differentiable");
+}
+
+hod_tensor *hod__vjp_gru_back(const hod_vjp *v, int i)
+{
+    (void)v;
+    return i == 2 ? HOD_NO_GRADIENT : HOD_FAIL(STATE, "gru: its gradient is not differentiable");
+}
+
+/* ---- a run over samples ---- */
+
+typedef struct rnn_job {
+    const hod_recur_rows *rows;
+    bool lstm, back, reverse, f64, whole; /* whole: every length is T */
+    int64_t t, n, h, gates, size;         /* size: bytes of an element */
+    const int64_t *lengths;
+    const char *w, *state, *x, *b; /* b: gru's bias */
+    char *y, *c, *g, *inner;       /* planes of the forward result; g: the gates */
+    const char *dy, *dc;           /* gradients of the planes h and c */
+    char *dx, *dg, *dstate;        /* results of backward; lstm: dg is dx */
+    char *dh;                      /* scratch (2,N,H): gradients on their way back: h, and c */
+    int failed;
+} rnn_job;
+
+/* Element (row, 0) of an array of rows of `width`. */
+static const char *at(const rnn_job *job, const char *base, int64_t row, int64_t width)
+{
+    return base + row * width * job->size;
+}
+
+static char *to(const rnn_job *job, char *base, int64_t row, int64_t width)
+{
+    return base + row * width * job->size;
+}
+
+/* out (m,cols) = a (m,k) times w (4H or 3H, H), transposed when `transposed`; f64 by plain loops. */
+static int product(const rnn_job *job, int64_t m, const void *a, bool transposed, void *out)
+{
+    int64_t h = job->h, g = job->gates * h, k = transposed ? h : g, cols = transposed ? g : h;
+    if (!job->f64) {
+        hod_matmul_geometry geometry = {.batch = 1,
+                                        .m = m,
+                                        .n = cols,
+                                        .k = k,
+                                        .lda = k,
+                                        .ldb = h,
+                                        .ldc = cols,
+                                        .transpose_b = transposed};
+        return hod__dnn_matmul(&geometry, a, (const float *)job->w, out, 0);
+    }
+    const double *from = a, *w = (const double *)job->w;
+    double *y = out;
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < cols; j++) {
+            double sum = 0;
+            for (int64_t l = 0; l < k; l++)
+                sum += from[i * k + l] * (transposed ? w[j * h + l] : w[l * h + j]);
+            y[i * cols + j] = sum;
+        }
+    return 0;
+}
+
+/* Where step `s` (0 the first to be taken) is in time, and the row its state comes from. */
+static int64_t time_of(const rnn_job *job, int64_t s)
+{
+    return job->reverse ? job->t - 1 - s : s;
+}
+
+static const char *before(const rnn_job *job, const char *plane, int64_t s, int64_t which)
+{
+    return s == 0 ? job->state + which * job->n * job->h * job->size
+                  : at(job, plane, time_of(job, s - 1) * job->n, job->h);
+}
+
+static void forward_row(const rnn_job *job, int64_t s, int64_t i)
+{
+    int64_t t = time_of(job, s), row = t * job->n + i, h = job->h, g = job->gates * h;
+    size_t bytes = (size_t)(h * job->size);
+    const char *y_old = at(job, before(job, job->y, s, 0), i, h);
+    const char *c_old = job->lstm ? at(job, before(job, job->c, s, 1), i, h) : NULL;
+    char *y = to(job, job->y, row, h), *gates = to(job, job->g, row, g);
+    if (!job->whole && t >= job->lengths[i]) {
+        memcpy(y, y_old, bytes);
+        if (job->lstm)
+            memcpy(to(job, job->c, row, h), c_old, bytes);
+        else
+            memset(to(job, job->inner, row, h), 0, bytes);
+        memset(gates, 0, (size_t)(g * job->size));
+        return;
+    }
+    if (job->lstm)
+        job->rows->lstm(h, at(job, job->x, row, g), gates, c_old, to(job, job->c, row, h), y);
+    else
+        job->rows->gru(h, at(job, job->x, row, g), job->b, gates, y_old,
+                       to(job, job->inner, row, h), y);
+}
+
+/* dh += the gradient that came in for this step's h, and so for c. */
+static void arrive(const rnn_job *job, char *into, const char *from)
+{
+    for (int64_t j = 0; j < job->h; j++)
+        if (job->f64)
+            ((double *)into)[j] += ((const double *)from)[j];
+        else
+            ((float *)into)[j] += ((const float *)from)[j];
+}
+
+/* `kept`: where the part of dh that passes W by is left, for what comes out of W to be added. */
+static void backward_row(const rnn_job *job, int64_t s, int64_t i, char *kept)
+{
+    int64_t t = time_of(job, s), row = t * job->n + i, h = job->h, g = job->gates * h;
+    size_t bytes = (size_t)(h * job->size);
+    char *dh = to(job, job->dh, i, h), *dx = to(job, job->dx, row, g);
+    char *dg = to(job, job->dg, row, g), *dc = to(job, job->dh, job->n + i, h);
+    arrive(job, dh, at(job, job->dy, row, h));
+    if (job->lstm)
+        arrive(job, dc, at(job, job->dc, row, h));
+    if (!job->whole && t >= job->lengths[i]) {
+        memset(dx, 0, (size_t)(g * job->size));
+        memset(dg, 0, (size_t)(g * job->size));
+        memcpy(kept, dh, bytes);
+        return;
+    }
+    if (job->lstm) {
+        job->rows->lstm_back(h, at(job, job->g, row, g), at(job, before(job, job->c, s, 1), i, h),
+                             at(job, job->c, row, h), dh, dc, dx);
+        memset(kept, 0, bytes);
+        return;
+    }
+    job->rows->gru_back(h, at(job, job->g, row, g), at(job, job->inner, row, h),
+                        at(job, before(job, job->y, s, 0), i, h), dh, dx, dg);
+    memcpy(kept, dh, bytes);
+}
+
+typedef struct rnn_step {
+    rnn_job *job;
+    int64_t s;
+} rnn_step;
+
+/* Scratch of the part of dh that passes W by: (N,H) after dh's two. */
+static char *kept_of(const rnn_job *job, int64_t i)
+{
+    return to(job, job->dh, 2 * job->n + i, job->h);
+}
+
+static void step_rows(void *context, int64_t begin, int64_t end)
+{
+    const rnn_step *step = context;
+    for (int64_t i = begin; i < end; i++)
+        if (step->job->back)
+            backward_row(step->job, step->s, i, kept_of(step->job, i));
+        else
+            forward_row(step->job, step->s, i);
+}
+
+static void add_rows(void *context, int64_t begin, int64_t end)
+{
+    const rnn_job *job = ((const rnn_step *)context)->job;
+    for (int64_t i = begin; i < end; i++)
+        arrive(job, to(job, job->dh, i, job->h), kept_of(job, i));
+}
+
+/* Samples [begin, end) through all steps. `alone`: nobody else runs, so steps may be shared out. */
+static void run_samples(rnn_job *job, int64_t begin, int64_t end, bool alone)
+{
+    int64_t h = job->h, g = job->gates * h, m = end - begin;
+    int64_t grain = alone ? HOD_MAX(1, 4096 / HOD_MAX(h, 1)) : m;
+    for (int64_t k = 0; k < job->t && m > 0; k++) {
+        rnn_step step = {job, job->back ? job->t - 1 - k : k};
+        int64_t row = time_of(job, step.s) * job->n + begin;
+        if (!job->back && product(job, m, at(job, before(job, job->y, step.s, 0), begin, h), true,
+                                  to(job, job->g, row, g)) != 0)
+            job->failed = 1;
+        if (alone)
+            hod__parallel(job->n, grain, step_rows, &step);
+        else
+            step_rows(&step, begin, end);
+        if (!job->back)
+            continue;
+        if (product(job, m, at(job, job->dg, row, g), false, to(job, job->dh, begin, h)) != 0)
+            job->failed = 1;
+        if (alone)
+            hod__parallel(job->n, grain, add_rows, &step);
+        else
+            add_rows(&step, begin, end);
+    }
+}
+
+static void some_samples(void *context, int64_t begin, int64_t end)
+{
+    run_samples(context, begin, end, false);
+}
+
+enum {
+    CACHED_WEIGHTS = 2 << 20, /* bytes of weights that each thread may read in every step */
+    SMALL_WORK = 1 << 16,     /* multiplications a step, below which one thread does all */
+};
+
+static int run(rnn_job *job)
+{
+    int threads = hod__cpu()->threads;
+    int64_t weights = job->gates * job->h * job->h;
+    if (weights * job->n < SMALL_WORK || threads == 1)
+        run_samples(job, 0, job->n, false);
+    else if (job->n >= threads && weights * job->size <= CACHED_WEIGHTS)
+        hod__parallel(job->n, (job->n + threads - 1) / threads, some_samples, job);
+    else
+        run_samples(job, 0, job->n, true);
+    return job->failed ? -1 : 0;
+}
+
+/* ---- the call ---- */
+
+static const hod_recur_rows *rows_for(hod_dtype dtype)
+{
+    if (dtype == HOD_F64)
+        return &hod__recur_f64;
+#ifdef __x86_64__
+    __builtin_cpu_init();
+    bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    if (v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512vl"))
+        return &hod__recur_v4;
+    if (v3 && __builtin_cpu_supports("bmi2"))
+        return &hod__recur_v3;
+#endif
+    return &hod__recur_plain;
+}
+
+static int check_lengths(const hod_op_call *c, rnn_job *job)
+{
+    job->whole = true;
+    for (int64_t i = 0; i < job->n; i++) {
+        int64_t length = job->lengths[i];
+        if (length < 0 || length > job->t)
+            return HOD_FAIL_RC(VALUE, "%s: length %lld of sample %lld is outside 0..%lld",
+                               hod__op_name(c), (long long)length, (long long)i, (long long)job->t);
+        job->whole = job->whole && length == job->t;
+    }
+    return 0;
+}
+
+/* The planes of a forward result; `base` may be const for backward, which only reads them. */
+static void set_planes(rnn_job *job, char *base)
+{
+    int64_t plane = job->t * job->n * job->h * job->size;
+    job->y = base;
+    job->c = base + plane;
+    job->g = base + (job->lstm ? 2 : 1) * plane;
+    job->inner = base + 4 * plane;
+}
+
+static int run_forward(rnn_job *job, hod_tensor *const *in, hod_tensor *out)
+{
+    set_planes(job, hod__data(out));
+    job->x = hod__data(in[3]);
+    job->b = job->lstm ? NULL : hod__data(in[4]);
+    return run(job);
+}
+
+static int run_backward(rnn_job *job, hod_tensor *const *in, hod_tensor *out)
+{
+    int64_t states = job->n * job->h, steps = job->t * states;
+    set_planes(job, hod__data(in[3]));
+    job->dy = hod__data(in[4]);
+    job->dc = job->dy + steps * job->size;
+    job->dx = hod__data(out);
+    job->dg = job->lstm ? job->dx : job->dx + job->gates * steps * job->size;
+    job->dstate = job->dg + job->gates * steps * job->size;
+    hod_meta m = {.dtype = out->dtype, .ndim = 1, .shape = {3 * states}};
+    hod_tensor *scratch = hod__eval_temporary(&m);
+    int rc = scratch ? hod__eval_zero(scratch) : -1;
+    if (rc == 0) {
+        job->dh = hod__data(scratch);
+        rc = run(job);
+        memcpy(job->dstate, job->dh, (size_t)((job->lstm ? 2 : 1) * states * job->size));
+    }
+    hod_tensor_release(scratch);
+    return rc;
+}
+
+static int eval(const hod_op_call *c, hod_tensor *out, bool back)
+{
+    if (!hod__is_row_major(out))
+        return HOD_FAIL_RC(ARGUMENT, "%s: into a strided tensor", hod__op_name(c));
+    if (hod_tensor_numel(out) == 0)
+        return 0;
+    hod_tensor *in[5] = {0};
+    int rc = 0;
+    for (int i = 0; i < c->n && rc == 0; i++) {
+        in[i] = hod__eval_row_major(c->in[i]);
+        rc = in[i] ? 0 : -1;
+    }
+    if (rc == 0) {
+        const int64_t *steps = in[3]->shape + (back ? 1 : 0);
+        rnn_job job = {.rows = rows_for((hod_dtype)out->dtype), .back = back};
+        job.gates = gates_of(c->op);
+        job.lstm = job.gates == 4;
+        job.reverse = c->attrs->rnn.reverse;
+        job.f64 = out->dtype == HOD_F64;
+        job.size = job.f64 ? 8 : 4;
+        job.t = steps[0];
+        job.n = steps[1];
+        job.h = in[0]->shape[1];
+        job.w = hod__data(in[0]);
+        job.state = hod__data(in[1]);
+        job.lengths = hod__data(in[2]);
+        rc = check_lengths(c, &job);
+        if (rc == 0)
+            rc = back ? run_backward(&job, in, out) : run_forward(&job, in, out);
+    }
+    for (int i = 0; i < c->n; i++)
+        hod_tensor_release(in[i]);
+    return rc;
+}
+
+int hod__eval_lstm(const hod_op_call *c, hod_tensor *out)
+{
+    return eval(c, out, false);
+}
+
+int hod__eval_gru(const hod_op_call *c, hod_tensor *out)
+{
+    return eval(c, out, false);
+}
+
+int hod__eval_lstm_back(const hod_op_call *c, hod_tensor *out)
+{
+    return eval(c, out, true);
+}
+
+int hod__eval_gru_back(const hod_op_call *c, hod_tensor *out)
+{
+    return eval(c, out, true);
+}
