@@ -106,6 +106,8 @@ HOD_API bool hod_grad_enabled(void);
 typedef hod_tensor *hod_grad_hook(void *context, hod_tensor *g);
 /* Hooks run in the order they were added. 0 or -1. */
 HOD_API int hod_add_grad_hook(hod_tensor *t, hod_grad_hook *hook, void *context);
+/* Takes away the one added last with this function and context. 0, or -1 when there is none. */
+HOD_API int hod_remove_grad_hook(hod_tensor *t, hod_grad_hook *hook, void *context);
 
 /* ---- the graph, to look at ---- */
 
@@ -164,6 +166,63 @@ HOD_API int hod_gradcheck_make(hod_check_fn *fn, int n, hod_tensor *const *input
 HOD_API int hod_gradgradcheck_make(hod_check_fn *fn, int n, hod_tensor *const *inputs,
                                    hod_gradcheck_report *report, const hod_gradcheck_spec *spec);
 
+/* ---- operators of one's own ---- */
+
+/* One application of a custom operator, from its forward to its last backward. */
+typedef struct hod_custom_call hod_custom_call;
+
+/* Must outlive the graphs it is in; usually static.
+ *
+ *     static int forward(hod_custom_call *c, hod_tensor *const *x, hod_tensor **y)
+ *     {
+ *         y[0] = hod_exp(x[0]);
+ *         return hod_custom_save(c, y[0]);
+ *     }
+ *     static int backward(hod_custom_call *c, hod_tensor *const *dy, hod_tensor **dx)
+ *     {
+ *         dx[0] = hod_mul(dy[0], hod_custom_saved(c, 0));
+ *         return 0;
+ *     }
+ *     static const hod_custom_op my_exp = {"my_exp", .forward = forward, .backward = backward};
+ *     hod_tensor *y = hod_custom(&my_exp, NULL, x);
+ *
+ * Either function may be operators or loops over memory (hod_tensor_data of inputs, hod_empty and
+ * hod_tensor_mutable_data for results). Operators are compiled, and a backward of operators can be
+ * differentiated again; a loop that reads values is a graph break in a compiled function, and its
+ * second derivative an error. Return 0, or -1 after a failure; a result left NULL is one. */
+typedef struct hod_custom_op {
+    const char *name;    /* in messages and printed graphs */
+    int inputs, results; /* 0: 1; at most 64 */
+    size_t state_bytes;  /* of hod_custom_state */
+    /* Sets y[results]; runs without gradients. Inputs are not changed in place. A result that is
+     * not float carries no gradient. */
+    int (*forward)(hod_custom_call *c, hod_tensor *const *x, hod_tensor **y);
+    /* Sets dx[inputs], in the shapes of the inputs, from dy[results] (zeros where no gradient
+     * arrived); NULL: none flows. NULL instead of a function: results carry no gradient. */
+    int (*backward)(hod_custom_call *c, hod_tensor *const *dy, hod_tensor **dx);
+} hod_custom_op;
+
+/* hod_custom(&op, context, x, ...): the single result. NULL in, NULL out. `context` reaches both
+ * functions and must stay valid until the last backward. */
+#define hod_custom(op, context, ...)                                                               \
+    hod_custom_one(op, context,                                                                    \
+                   (int)(sizeof((hod_tensor *[]){__VA_ARGS__}) / sizeof(hod_tensor *)),            \
+                   (hod_tensor *[]){__VA_ARGS__})
+HOD_API hod_tensor *hod_custom_one(const hod_custom_op *op, void *context, int n,
+                                   hod_tensor *const *in);
+/* Several results: out[i] belongs to the innermost scope. 0 or -1. */
+HOD_API int hod_custom_into(const hod_custom_op *op, void *context, hod_tensor *const *in,
+                            hod_tensor **out);
+
+HOD_API void *hod_custom_context(const hod_custom_call *c);
+HOD_API void *hod_custom_state(hod_custom_call *c); /* state_bytes, zeroed before forward */
+/* In forward: keeps an input, a result or any other tensor for backward. 0 or -1. */
+HOD_API int hod_custom_save(hod_custom_call *c, hod_tensor *t);
+/* In backward: the i-th tensor kept; NULL with an error when it was changed in place since. */
+HOD_API hod_tensor *hod_custom_saved(hod_custom_call *c, int i);
+/* Whether input i wants a gradient, so that nothing is computed in vain. */
+HOD_API bool hod_custom_wants(const hod_custom_call *c, int i);
+
 /* ---- recomputation ---- */
 
 /* fn(context, in, n), but what its backward needs is not kept: the backward runs fn again, with the
@@ -185,6 +244,8 @@ HOD_API bool hod_recomputing(void);
 #define hod_backward(...)        (hod_here(__FILE__, __LINE__), hod_backward(__VA_ARGS__))
 #define hod_backward_make(...)   (hod_here(__FILE__, __LINE__), hod_backward_make(__VA_ARGS__))
 #define hod_checkpoint(...)      (hod_here(__FILE__, __LINE__), hod_checkpoint(__VA_ARGS__))
+#define hod_custom_one(...)      (hod_here(__FILE__, __LINE__), hod_custom_one(__VA_ARGS__))
+#define hod_custom_into(...)     (hod_here(__FILE__, __LINE__), hod_custom_into(__VA_ARGS__))
 #define hod_checkpoint_into(...) (hod_here(__FILE__, __LINE__), hod_checkpoint_into(__VA_ARGS__))
 #endif
 

@@ -111,6 +111,9 @@ void hod__tape_wanted(void);
 hod_grad_node *hod__tape_note_custom(const hod_custom *custom, const char *name, void *state, int n,
                                      hod_tensor *const *in, int outputs, hod_tensor *const *out);
 
+/* The name of the custom operator whose forward or backward this thread runs, or NULL. */
+const char *hod__custom_running(void);
+
 bool hod__has_grad_fn(const hod_tensor *t);
 /* Forgets how t was computed: it no longer requires a gradient. */
 void hod__drop_grad_fn(hod_tensor *t);

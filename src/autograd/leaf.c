@@ -103,6 +103,24 @@ int hod_add_grad_hook(hod_tensor *t, hod_grad_hook *hook, void *context)
     return 0;
 }
 
+int hod_remove_grad_hook(hod_tensor *t, hod_grad_hook *hook, void *context)
+{
+    if (!t)
+        return -1;
+    hod__tape_wanted();
+    struct hod_grad_meta *m = t->autograd;
+    hod_hooks *hooks = !m ? NULL : m->grad_fn ? &m->grad_fn->result[m->output].hooks : &m->hooks;
+    for (int64_t i = hooks ? hooks->n : 0; i-- > 0;) {
+        if (hooks->items[i].call != hook || hooks->items[i].context != context)
+            continue;
+        memmove(&hooks->items[i], &hooks->items[i + 1],
+                (size_t)(--hooks->n - i) * sizeof *hooks->items);
+        atomic_fetch_sub(&hooks_live, 1);
+        return 0;
+    }
+    return HOD_FAIL_RC(ARGUMENT, "gradient hook: %s has no such hook", HOD_SHAPE_TEXT(t));
+}
+
 bool hod__hooks_exist(void)
 {
     return atomic_load(&hooks_live) > 0;

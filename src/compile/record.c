@@ -1,4 +1,5 @@
 /* Recording: every operator, accumulation and span of a call becomes an entry of its segment. */
+#include "autograd/autograd.h"
 #include "compile/tape_links.h"
 #include "compile/trace.h"
 
@@ -521,7 +522,11 @@ int hod__hook_realise(const hod_tensor *t)
     if (k->failed)
         return -1;
     char reason[96];
-    snprintf(reason, sizeof reason, "value read on the host (%s)", what_was_read(k, t));
+    const char *custom = hod__custom_running();
+    if (custom)
+        snprintf(reason, sizeof reason, "value read on the host by custom operator %s", custom);
+    else
+        snprintf(reason, sizeof reason, "value read on the host (%s)", what_was_read(k, t));
     if (hod__call_break(k, reason, false) != 0)
         return -1;
     if (t->storage->data)

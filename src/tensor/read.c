@@ -95,7 +95,7 @@ static int read_checked(const char *what, wanted_type wanted, const hod_tensor *
     if (n != numel)
         return HOD_FAIL_RC(ARGUMENT, "%s: room for %lld, %s has %lld", what, (long long)n,
                            HOD_SHAPE_TEXT(t), (long long)numel);
-    if (hod__realise(t))
+    if (hod__read_begin(t))
         return -1;
     read_all(wanted, t, out);
     return 0;
@@ -126,7 +126,7 @@ double hod_item(const hod_tensor *t)
                   (long long)hod__numel(t->ndim, t->shape));
         return x;
     }
-    if (hod__realise(t) == 0)
+    if (hod__read_begin(t) == 0)
         read_all(DOUBLES, t, &x);
     return x;
 }
@@ -196,7 +196,7 @@ char *hod_tensor_text(const hod_tensor *t, char *buf, size_t cap)
     put(&l, " ");
     put(&l, HOD_SHAPE_TEXT(t));
     put(&l, " ");
-    if (hod__realise(t) == 0)
+    if (hod__read_begin(t) == 0)
         put_block(&l, t, 0, 0);
     if (l.full && cap > 3) { /* three dots over the end of what fitted */
         size_t at = HOD_MIN(l.n, cap - 4);

@@ -10,6 +10,7 @@
 #include "tensor/tensor.h"
 
 int (*hod__realise_hook)(const hod_tensor *t);
+_Thread_local int (*hod__read_hook)(const hod_tensor *t);
 int (*hod__write_hook)(hod_tensor *t);
 void (*hod__grad_meta_free)(struct hod_grad_meta *m);
 
@@ -132,4 +133,9 @@ int hod__realise(const hod_tensor *t)
 void *hod__data(const hod_tensor *t)
 {
     return (char *)t->storage->data + t->offset * (int64_t)hod_dtype_bytes(t->dtype);
+}
+
+int hod__read_begin(const hod_tensor *t)
+{
+    return hod__read_hook && hod__read_hook(t) != 0 ? -1 : hod__realise(t);
 }

@@ -35,8 +35,8 @@ hod_tensor *hod_from_data(hod_dtype dtype, const void *data, hod_shape shape)
         return NULL;
     if (!data && t->storage->bytes > 0) {
         hod_tensor_release(t);
-        return HOD_FAIL(ARGUMENT, "from_data: no data for %s", hod__shape_text(shape.n, shape.d,
-                                                                               (char[96]){0}, 96));
+        return HOD_FAIL(ARGUMENT, "from_data: no data for %s",
+                        hod__shape_text(shape.n, shape.d, (char[96]){0}, 96));
     }
     hod_device *d = t->storage->device;
     if (d->copy_in(d, t->storage->data, data, t->storage->bytes)) {
@@ -124,12 +124,12 @@ uint32_t hod_tensor_version(const hod_tensor *t)
 
 const void *hod_tensor_data(const hod_tensor *t)
 {
-    return t && hod__realise(t) == 0 ? hod__data(t) : NULL;
+    return t && hod__read_begin(t) == 0 ? hod__data(t) : NULL;
 }
 
 void *hod_tensor_mutable_data(hod_tensor *t)
 {
-    if (!t || hod__realise(t))
+    if (!t || hod__read_begin(t))
         return NULL;
     if (hod__overlaps_itself(t))
         return HOD_FAIL(STATE, "mutable_data: elements of this %s view share memory",

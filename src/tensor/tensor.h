@@ -32,8 +32,8 @@ typedef struct hod_storage {
     uint32_t version;  /* bumped by every in-place change */
     hod_origin writer; /* of the last one */
     hod_device *device;
-    void *data;    /* NULL: symbolic */
-    int64_t bytes; /* of data, or what data will need */
+    void *data;                             /* NULL: symbolic */
+    int64_t bytes;                          /* of data, or what data will need */
     void (*release)(struct hod_storage *s); /* NULL: device->release(data) */
     void *owner;                            /* for `release`: an arena, a mapped file */
 } hod_storage;
@@ -60,7 +60,7 @@ typedef struct hod_meta {
     int64_t shape[HOD_MAX_DIMS];
 } hod_meta;
 
-hod_storage *hod__storage_new(hod_device *d, int64_t bytes);  /* allocated, uninitialised */
+hod_storage *hod__storage_new(hod_device *d, int64_t bytes);      /* allocated, uninitialised */
 hod_storage *hod__storage_symbolic(hod_device *d, int64_t bytes); /* no data yet */
 void hod__storage_retain(hod_storage *s);
 void hod__storage_release(hod_storage *s);
@@ -76,8 +76,8 @@ hod_meta hod__meta(const hod_tensor *t);
 int64_t hod__numel(int ndim, const int64_t *shape); /* -1: overflow or negative size */
 void hod__row_major(int ndim, const int64_t *shape, int64_t *strides);
 bool hod__is_row_major(const hod_tensor *t);
-int64_t hod__meta_bytes(const hod_meta *m); /* -1 with an error when impossible */
-void hod__bump(hod_tensor *t);              /* version + 1 */
+int64_t hod__meta_bytes(const hod_meta *m);        /* -1 with an error when impossible */
+void hod__bump(hod_tensor *t);                     /* version + 1 */
 void hod__bump_by(hod_tensor *t, const char *who); /* the same, and says by what: "assign" */
 /* Address of element 0 of a real tensor. */
 void *hod__data(const hod_tensor *t);
@@ -91,6 +91,9 @@ char *hod__shape_text(int ndim, const int64_t *shape, char *buf, size_t cap);
 /* Computes a symbolic tensor's storage; set by src/compile, NULL when nothing is recorded. */
 extern int (*hod__realise_hook)(const hod_tensor *t);
 int hod__realise(const hod_tensor *t); /* 0 at once when already real */
+/* Asked before the host reads t's values: -1 with an error refuses. NULL: nobody asks. */
+extern _Thread_local int (*hod__read_hook)(const hod_tensor *t);
+int hod__read_begin(const hod_tensor *t); /* asks, and makes t real */
 /* Asked before the host gets t's memory to write to; set by src/compile: what was recorded to read
  * the old values runs first. */
 extern int (*hod__write_hook)(hod_tensor *t);
