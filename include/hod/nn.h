@@ -83,6 +83,7 @@ struct hod_module {
     hod_forward *forward;
     void (*destroy)(hod_module *self);          /* extra memory of the type; may be NULL */
     int (*update_statistics)(hod_module *self); /* once per update; may be NULL */
+    struct hod_module_hooks *hooks;             /* NULL: none */
     bool training;
     bool failed; /* something below could not be made; hod_module_done reports it */
 };
@@ -131,6 +132,32 @@ HOD_API int hod_module_cast(hod_module *m, hod_dtype dtype);
 HOD_API int hod_module_update_statistics(hod_module *m);
 /* Instead of that, after a skipped window: forgets what its micro-batches held. 0 or -1. */
 HOD_API int hod_module_discard_statistics(hod_module *m);
+
+/* ---- hooks ---- */
+
+/* What a hook gets as `t` and may replace, and `other`, which it may look at. */
+typedef enum hod_module_hook_kind {
+    HOD_HOOK_FORWARD_PRE,  /* t: the input */
+    HOD_HOOK_FORWARD,      /* t: the result, other: the input */
+    HOD_HOOK_BACKWARD_PRE, /* t: the result's gradient dy */
+    HOD_HOOK_BACKWARD, /* t: the input's gradient dx, other: dy; without a gradient for the input
+                              t is NULL, and what is returned is not looked at */
+} hod_module_hook_kind;
+
+/* Returns t, or another tensor that takes its place, or NULL after a failure. */
+typedef hod_tensor *hod_module_hook(void *context, hod_module *m, hod_tensor *t, hod_tensor *other);
+/* Hooks of a kind run in the order they were added, whenever m is called; those of the backward, at
+ * the end of the module's part of it. Other users of the same tensors do not show in dx and dy.
+ * 0 or -1. */
+#define hod_module_add_hook(m, kind, hook, context)                                                \
+    hod_module_add_hook_make((hod_module *)(m), kind, hook, context)
+HOD_API int hod_module_add_hook_make(hod_module *m, hod_module_hook_kind kind,
+                                     hod_module_hook *hook, void *context);
+/* Takes away the one added last with these. 0, or -1 when there is none. */
+#define hod_module_remove_hook(m, kind, hook, context)                                             \
+    hod_module_remove_hook_make((hod_module *)(m), kind, hook, context)
+HOD_API int hod_module_remove_hook_make(hod_module *m, hod_module_hook_kind kind,
+                                        hod_module_hook *hook, void *context);
 
 /* ---- walking, in order of construction ---- */
 

@@ -200,6 +200,7 @@ void hod_module_free(hod_module *m)
     }
     if (m->destroy)
         m->destroy(m);
+    hod__module_hooks_free(m);
     for (int64_t i = 0; i < m->n_parameters; i++) {
         hod_tensor_release(m->parameters[i].tensor);
         free(m->parameters[i].name);
@@ -236,7 +237,7 @@ hod_tensor *hod_module_call(hod_module *m, hod_tensor *x)
         return HOD_FAIL(STATE, "%s: has no forward function", m->type);
     hod__tape_install();
     HOD_SCOPE(s);
-    hod_tensor *y = m->forward(m, x);
+    hod_tensor *y = m->hooks ? hod__module_call_hooked(m, x) : m->forward(m, x);
     if (!y && hod_error() && m->parent)
         name_failure(m);
     return hod_escape(y);
