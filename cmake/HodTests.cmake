@@ -17,7 +17,8 @@ set(HOD_TEST_ENV
 if(HOD_SANITIZE)
     string(REPLACE "fuzzer-no-link," "" HOD_KERNEL_SANITIZE "${HOD_SANITIZE}")
     configure_file(tests/kernel_cc.sh.in tools/kernel-cc @ONLY
-        FILE_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
+        FILE_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ
+                         WORLD_EXECUTE) # a test runs it as nobody
     list(APPEND HOD_TEST_ENV HOD_CC=${PROJECT_BINARY_DIR}/tools/kernel-cc)
 endif()
 # exitcode: a status that hod never ends with, so that a test which expects hod to fail sees a leak.
