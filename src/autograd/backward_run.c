@@ -130,7 +130,8 @@ static int collect(run *r)
                 return -1;
         }
     }
-    qsort(r->order, (size_t)r->n, sizeof *r->order, descending);
+    if (r->n) /* of a leaf alone nothing was found, and there is no list */
+        qsort(r->order, (size_t)r->n, sizeof *r->order, descending);
     return 0;
 }
 
