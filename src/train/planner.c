@@ -245,11 +245,22 @@ int hod_trainer_plan(hod_trainer *t, hod_dataset *data, hod_plan *plan)
 
 /* ---- choosing ---- */
 
+/* In the unit that leaves something before the point. */
+static const char *size_text(int64_t bytes, char buf[32])
+{
+    if (bytes < 1 << 20)
+        snprintf(buf, 32, "%lld bytes", (long long)bytes);
+    else
+        snprintf(buf, 32, "%.1f MiB", mib(bytes));
+    return buf;
+}
+
 static int nothing_fits(const hod_trainer *t, const hod_plan_row *row)
 {
-    return HOD_FAIL_RC(ARGUMENT, "memory_budget %.1f MiB: micro-batch %lld needs %.1f MiB",
-                       mib(t->spec.memory_budget), (long long)row->micro_batch,
-                       mib(row->predicted_peak_bytes));
+    char budget[32], wanted[32];
+    return HOD_FAIL_RC(ARGUMENT, "memory_budget %s: micro-batch %lld needs %s",
+                       size_text(t->spec.memory_budget, budget), (long long)row->micro_batch,
+                       size_text(row->predicted_peak_bytes, wanted));
 }
 
 /* Takes the largest candidate below `above` (0: of all) that fits: 1; 0 when there is none and
