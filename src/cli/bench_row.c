@@ -53,7 +53,8 @@ static int measure(cli_run *r, bool show, bench_result *out, double *seconds)
     int64_t settled = 0;
     for (hod_update u; out->updates < want && hod_trainer_step(r->trainer, r->train, &u);) {
         hod_progress at = hod_trainer_progress(r->trainer);
-        cli_progress_update(&p, &u, &at);
+        if (cli_progress_update(&p, &u, &at) != 0)
+            break;
         out->loss[out->updates++] = u.loss;
         if (out->updates > warm && u.samples == r->config.effective_batch)
             seconds[timed++] = u.seconds;

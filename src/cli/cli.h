@@ -80,6 +80,8 @@ int cli_config_load(hod_config *c, const cli_options *o);
 /* Opens data, makes the network and the trainer. Writes nothing. 0 or -1. */
 int cli_run_open(cli_run *r);
 void cli_run_close(cli_run *r);
+/* A period counted in updates; so long that it does not count: the longest. */
+int64_t cli_updates_of(const hod_period *p, int64_t updates_per_epoch);
 /* -1 with an error when no files could be made in `path`, which need not exist. Writes nothing. */
 int cli_output_check(const char *path);
 /* "<output>/<name>" in buf, which is returned. */
@@ -131,8 +133,9 @@ typedef struct cli_progress {
 } cli_progress;
 
 cli_progress cli_progress_begin(FILE *out, int64_t every, int64_t done);
-/* After an update: redraws the bar, or prints a line when one is due. */
-void cli_progress_update(cli_progress *p, const hod_update *u, const hod_progress *at);
+/* After an update: redraws the bar, or prints a line when one is due. -1 with an error when the
+ * output takes no more. */
+int cli_progress_update(cli_progress *p, const hod_update *u, const hod_progress *at);
 /* Prints a line in its own right, above the bar. */
 void cli_progress_say(cli_progress *p, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

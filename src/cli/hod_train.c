@@ -146,12 +146,24 @@ static int after(job *j, const hod_update *u)
     hod_progress at = hod_trainer_progress(j->run.trainer);
     bool last = at.total && at.updates + at.skipped == at.total;
     cli_curve_add(&j->loss, (double)u->index, u->skipped ? NAN : u->loss);
-    cli_progress_update(&j->progress, u, &at);
-    if (cli_event_update(&j->events, u) != 0)
+    /* The log first: it holds what a checkpoint holds, whether or not someone still reads. */
+    if (cli_event_update(&j->events, u) != 0 || cli_progress_update(&j->progress, u, &at) != 0)
         return -1;
     if ((due(&c->eval_every, u, &at) || last) && evaluate(j, u) != 0)
         return -1;
     return due(&c->checkpoint.every, u, &at) && !last ? save(j) : 0;
+}
+
+/* What came after an update went wrong: its reader left, the disk is full. The updates so far are
+ * saved, where that is possible, and the reason stays. */
+static int rescue(job *j)
+{
+    hod_error_record why, second;
+    hod_error_take(&why);
+    if (save(j) != 0)
+        hod_error_take(&second);
+    hod_refuse("%s", why.text);
+    return -1;
 }
 
 static int train(job *j)
@@ -160,7 +172,7 @@ static int train(job *j)
     hod_update u;
     while (!(j->stopped = cli_interrupted()) && hod_trainer_step(r->trainer, r->train, &u))
         if (after(j, &u) != 0)
-            return -1;
+            return rescue(j);
     return hod_error() ? -1 : 0;
 }
 
@@ -172,9 +184,9 @@ static int finish(job *j)
     char path[HOD_CONFIG_PATH + 64], time[32];
     hod_progress at = hod_trainer_progress(j->run.trainer);
     cli_progress_end(&j->progress);
-    if (save(j) != 0 || plots(j) != 0)
-        return -1;
-    if (!j->stopped && hod_save(j->run.net, cli_output_path(c, "model.safetensors", path)) != 0)
+    if (save(j) != 0 || /* the most precious first: the disk may be full */
+        (!j->stopped && hod_save(j->run.net, cli_output_path(c, "model.safetensors", path)) != 0) ||
+        plots(j) != 0)
         return -1;
     cli_progress_say(&j->progress,
                      "%s after %lld updates, %lld samples, %s; peak %.1f MiB, "
@@ -206,9 +218,7 @@ static int work(const cli_options *o, job *j)
          cli_event_compile(&j->events, "update", hod_trainer_fn(r->trainer, HOD_PART_UPDATE)) != 0))
         return -1;
     hod_progress at = hod_trainer_progress(r->trainer);
-    int64_t every = r->config.log_every.n;
-    if (r->config.log_every.epochs)
-        every *= at.updates_per_epoch;
+    int64_t every = cli_updates_of(&r->config.log_every, at.updates_per_epoch);
     j->progress = cli_progress_begin(o->json ? NULL : stdout, every, at.updates + at.skipped);
     return train(j) == 0 ? finish(j) : -1;
 }

@@ -1,6 +1,8 @@
 /* hod COMMAND ...: finds the sub-command in the table and runs it. */
 #include "cli.h"
 
+#include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 
 static const cli_command *const commands[] = {
@@ -78,15 +80,29 @@ static int run(const cli_command *c, int argc, char **argv)
     cli_options o;
     if (!cli_options_read(&o, c, argc, argv, storage))
         return CLI_USAGE;
-    int status = c->run(&o);
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        fprintf(stderr, "hod: standard output takes no more\n");
-        return status == CLI_DONE ? CLI_FAILED : status;
-    }
-    return status;
+    return c->run(&o);
 }
 
-int main(int argc, char **argv)
+/* Output that was cut short is a failure, unless another one was told already. */
+static int flushed(int status)
+{
+    if ((fflush(stdout) == 0 && !ferror(stdout)) || status != CLI_DONE)
+        return status;
+    fprintf(stderr, "hod: standard output takes no more\n");
+    return CLI_FAILED;
+}
+
+/* A reader that leaves, or a file as large as is allowed, is an error of the write and no death; and
+ * no file that is opened may take the place of a standard stream that was closed. */
+static void settle_streams(void)
+{
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
+    for (int fd = 0; fd <= 2;)
+        fd = fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd ? 3 : fd + 1;
+}
+
+static int dispatch(int argc, char **argv)
 {
     if (argc < 2) {
         help(stderr);
@@ -103,4 +119,10 @@ int main(int argc, char **argv)
             return run(commands[i], argc - 2, argv + 2);
     fprintf(stderr, "hod: no command \"%s\"; hod --help lists them\n", argv[1]);
     return CLI_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+    settle_streams();
+    return flushed(dispatch(argc, argv));
 }

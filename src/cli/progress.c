@@ -82,10 +82,8 @@ static void draw(cli_progress *p, const hod_update *u, const hod_progress *at)
     p->drawn = true;
 }
 
-void cli_progress_update(cli_progress *p, const hod_update *u, const hod_progress *at)
+static void show(cli_progress *p, const hod_update *u, const hod_progress *at)
 {
-    if (!p->out)
-        return;
     int64_t done = at->updates + at->skipped;
     if (p->bar) {
         double now = cli_seconds();
@@ -107,6 +105,17 @@ void cli_progress_update(cli_progress *p, const hod_update *u, const hod_progres
         fprintf(p->out, "  %s left", cli_duration(s, time));
     fputc('\n', p->out);
     fflush(p->out);
+}
+
+int cli_progress_update(cli_progress *p, const hod_update *u, const hod_progress *at)
+{
+    if (!p->out)
+        return 0;
+    show(p, u, at);
+    if (!ferror(p->out))
+        return 0;
+    hod_refuse("standard output takes no more");
+    return -1;
 }
 
 void cli_progress_say(cli_progress *p, const char *format, ...)

@@ -187,13 +187,19 @@ static hod_optimizer_spec optimizer_of(const hod_config *c)
     };
 }
 
+int64_t cli_updates_of(const hod_period *p, int64_t updates_per_epoch)
+{
+    int64_t n;
+    if (!p->epochs)
+        return p->n;
+    return __builtin_mul_overflow(p->n, updates_per_epoch, &n) ? INT64_MAX : n;
+}
+
 static hod_schedule schedule_of(const hod_config *c, int64_t samples)
 {
-    int64_t every = c->schedule.every.n;
-    if (c->schedule.every.epochs)
-        every *= c->last_window == HOD_WINDOW_DROP
-                     ? samples / c->effective_batch
-                     : (samples + c->effective_batch - 1) / c->effective_batch;
+    int64_t e = c->effective_batch,
+            epoch = c->last_window == HOD_WINDOW_DROP ? samples / e : (samples + e - 1) / e;
+    int64_t every = cli_updates_of(&c->schedule.every, epoch);
     return (hod_schedule){
         .kind = c->schedule.name,
         .epochs = (double)c->epochs, /* whole ones: `updates` stops a run, it bends no curve */
@@ -296,7 +302,9 @@ int cli_write_file(const char *path, int (*write)(const void *what, FILE *out), 
     if (rc == 0)
         rc = rename(aside, path);
     if (rc != 0) {
-        hod_refuse("%s: %s", path, strerror(errno));
+        int why = errno; /* what was being written knows less than this */
+        hod_error_take(NULL);
+        hod_refuse("%s: %s", path, strerror(why));
         unlink(aside);
     }
     return rc;
