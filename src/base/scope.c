@@ -12,7 +12,6 @@
 #include "base/scope.h"
 #include "base/base.h"
 
-#include <assert.h>
 #include <pthread.h>
 
 typedef struct owned {
@@ -120,10 +119,25 @@ void hod_scope_begin(hod_scope *scope, const char *file, int line)
     mine.innermost = scope;
 }
 
+/* Is it one of the open scopes of this thread? Compared, never read: it may be long gone. */
+static bool is_open(const hod_scope *scope)
+{
+    const hod_scope *s = mine.innermost;
+    while (s && s != scope)
+        s = s->outer;
+    return s;
+}
+
 void hod_scope_end(hod_scope *scope)
 {
-    assert(mine.innermost == scope);
-    release_down_to(scope->base);
+    if (!is_open(scope)) {
+        HOD_FAIL(STATE, "scope: it has ended already, or belongs to another thread");
+        return;
+    }
+    if (mine.innermost != scope)
+        HOD_FAIL(STATE, "scope: %s:%d ends before %s:%d, which was opened inside", scope->file,
+                 scope->line, mine.innermost->file, mine.innermost->line);
+    release_down_to(scope->base); /* and with it all that was opened inside */
     mine.innermost = scope->outer;
 }
 

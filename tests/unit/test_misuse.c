@@ -403,3 +403,28 @@ TEST(misuse_integers_wrap)
     CHECK(hod_read_ints(hod_sum(hod_concat(2, (hod_tensor *[]){x, x}, 0)), got, 1) == 0);
     EQ_INT(got[0], 2);
 }
+
+TEST(misuse_of_scopes)
+{
+    hod_scope outer, inner;
+    hod_scope_begin(&outer, "a.c", 1);
+    hod_scope_begin(&inner, "b.c", 2);
+    hod_tensor *x = hod_scalar(1);
+    CHECK(x);
+    hod_scope_end(&outer); /* takes the inner one with it */
+    EQ_STR(hod_error(), "scope: a.c:1 ends before b.c:2, which was opened inside");
+    hod_error_take(NULL);
+    hod_scope_end(&inner);
+    EQ_STR(hod_error(), "scope: it has ended already, or belongs to another thread");
+    hod_error_take(NULL);
+    hod_scope_end(NULL);
+    CHECK(hod_error_take(NULL));
+    NEAR(hod_item(hod_scalar(2)), 2, 0);
+}
+
+TEST(misuse_of_a_window_without_end)
+{
+    hod_tensor *x = hod_full(HOD_F32, HOD_SHAPE(1, 1, 2, 2), 3);
+    hod_tensor *y = hod_max_pool2d(x, 1 << 30, .padding = 1 << 29);
+    NEAR(hod_item(hod_amin(y)), 3, 0);
+}
