@@ -54,6 +54,7 @@ int hod_directory_prepare(const char *dir)
         unlink(probe);
     }
     free(probe);
+    hod__file_sweep(dir);
     return fd < 0 ? -1 : 0;
 }
 
@@ -135,7 +136,6 @@ int hod_checkpoint_save(const char *dir, int64_t update, const hod_named_tensor 
                            keep);
     if (hod_directory_prepare(dir))
         return -1;
-    hod__file_sweep(dir);
     char *path = path_of(dir, update);
     int rc = path ? hod_save_tensors(path, tensors, n, notes, n_notes) : -1;
     free(path);
@@ -149,6 +149,7 @@ int hod_checkpoint_latest(const char *dir, char *path, size_t cap)
     if (rc)
         return -1;
     int found = 0;
+    hod_error_record damage = {0}; /* of the newest that is damaged */
     for (int64_t i = 0; i < all.n && !found; i++) {
         char *candidate = path_of(dir, all.at[i]);
         hod_tensor_file *f = candidate ? hod_tensor_file_open(candidate) : NULL;
@@ -160,7 +161,7 @@ int hod_checkpoint_latest(const char *dir, char *path, size_t cap)
             strcpy(path, candidate);
             found = 1;
         } else if (hod_error_kind_pending() == HOD_ERROR_FORMAT) {
-            hod_error_take(NULL); /* damaged: an older one will do */
+            hod_error_take(damage.kind ? NULL : &damage); /* an older one will do */
         } else {
             found = -1;
         }
@@ -168,5 +169,7 @@ int hod_checkpoint_latest(const char *dir, char *path, size_t cap)
         free(candidate);
     }
     free(all.at);
+    if (!found && damage.kind)
+        return HOD_FAIL_RC(FORMAT, "%s", damage.text);
     return found;
 }

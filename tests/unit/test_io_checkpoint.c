@@ -83,6 +83,28 @@ TEST(io_checkpoint_passes_over_damage)
     NEAR(load_state(dir), 2, 0);
     CHECK(truncate(scratch("run/update-00000002.safetensors"), 90000) == 0);
     NEAR(load_state(dir), 1, 0);
+    CHECK(truncate(scratch("run/update-00000001.safetensors"), 3) == 0);
+    char path[256], want[256]; /* none is left: the newest says why */
+    snprintf(want, sizeof want,
+             "%s/update-00000004.safetensors: not a safetensors file: it holds 4 bytes", dir);
+    ERROR_IS(want, hod_checkpoint_latest(dir, path, sizeof path));
+}
+
+TEST(io_directory_is_swept_of_what_the_dead_left)
+{
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0)
+        _exit(0);
+    CHECK(waitpid(child, NULL, 0) == child);
+    char dead[64], mine[64];
+    snprintf(dead, sizeof dead, "run/loss.png.tmp-%d-2", (int)child);
+    snprintf(mine, sizeof mine, "run/loss.png.tmp-%d-2", (int)getpid());
+    CHECK(!hod_directory_prepare(scratch("run")));
+    scratch_write(dead, "half", 4);
+    scratch_write(mine, "half", 4);
+    CHECK(!hod_directory_prepare(scratch("run")));
+    CHECK(access(scratch(dead), F_OK) != 0 && access(scratch(mine), F_OK) == 0);
 }
 
 TEST(io_checkpoint_leaves_the_old_one_when_the_disk_is_full)
