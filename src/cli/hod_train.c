@@ -53,11 +53,13 @@ static int open_all(const cli_options *o, job *j)
     if (cli_config_load(&r->config, o) != 0 || cli_output_check(r->config.output) != 0)
         return -1;
     cli_output_path(&r->config, "checkpoints", j->dir);
-    return cli_run_open(r) == 0 && take_up(o, j) == 0 &&
-                   hod_trainer_prepare(r->trainer, r->train) == 0 &&
-                   hod_directory_prepare(r->config.output) == 0
-               ? 0
-               : -1;
+    int locked = cli_output_lock(r->config.output);
+    if (locked < 0 || cli_run_open(r) != 0 || take_up(o, j) != 0 ||
+        hod_trainer_prepare(r->trainer, r->train) != 0 ||
+        hod_directory_prepare(r->config.output) != 0)
+        return -1;
+    /* A directory that was made just now may be that of a run which began at the same time. */
+    return locked || (cli_output_lock(r->config.output) == 1 && take_up(o, j) == 0) ? 0 : -1;
 }
 
 /* ---- the files of a run ---- */

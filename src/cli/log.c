@@ -80,7 +80,7 @@ static int keep(FILE *from, FILE *to, int64_t updates, cli_curve *loss, cli_curv
 FILE *cli_log_open(const char *path, bool resume, int64_t updates, cli_curve *loss, cli_curve *test)
 {
     char aside[HOD_CONFIG_PATH + 128];
-    snprintf(aside, sizeof aside, "%s.tmp-%ld", path, (long)getpid());
+    snprintf(aside, sizeof aside, "%s.tmp-%ld-0", path, (long)getpid());
     FILE *old = resume ? fopen(path, "r") : NULL, *log = fopen(aside, "w");
     int rc = log && (!old || keep(old, log, updates, loss, test) == 0) && fflush(log) == 0
                  ? rename(aside, path)

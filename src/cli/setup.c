@@ -6,8 +6,10 @@
 #include "cli.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -285,6 +287,18 @@ int cli_output_check(const char *path)
     return 0;
 }
 
+int cli_output_lock(const char *path)
+{
+    int fd = open(path[0] ? path : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT ? 0 : (hod_refuse("output %s: %s", path, strerror(errno)), -1);
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+        return 1; /* some file systems have no locks; `fd` stays open as long as the process */
+    close(fd);
+    hod_refuse("output %s: another hod train is running there", path);
+    return -1;
+}
+
 char *cli_output_path(const hod_config *c, const char *name, char buf[HOD_CONFIG_PATH + 64])
 {
     snprintf(buf, HOD_CONFIG_PATH + 64, "%s/%s", c->output, name);
@@ -294,7 +308,7 @@ char *cli_output_path(const hod_config *c, const char *name, char buf[HOD_CONFIG
 int cli_write_file(const char *path, int (*write)(const void *what, FILE *out), const void *what)
 {
     char aside[HOD_CONFIG_PATH + 128];
-    snprintf(aside, sizeof aside, "%s.tmp-%ld", path, (long)getpid());
+    snprintf(aside, sizeof aside, "%s.tmp-%ld-0", path, (long)getpid());
     FILE *f = fopen(aside, "w");
     int rc = f ? write(what, f) : -1;
     if (f && fclose(f) != 0)
