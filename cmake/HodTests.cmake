@@ -157,7 +157,7 @@ if(TARGET hod-command)
     target_link_libraries(json-lines PRIVATE hod-flags hod-dependencies)
     set_target_properties(json-lines PROPERTIES
         RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tools)
-    foreach(name IN ITEMS bad_input bench commands interrupt json)
+    foreach(name IN ITEMS bad_input bench commands interrupt json same_output streams)
         hod_test(cli.${name} sh -c "HOD=$<TARGET_FILE:hod-command> JSON_LINES=$<TARGET_FILE:json-lines> exec sh tests/cli/${name}.sh")
     endforeach()
 endif()
