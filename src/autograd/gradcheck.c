@@ -123,6 +123,11 @@ int hod_gradcheck_make(hod_check_fn *fn, int n, hod_tensor *const *inputs,
                        hod_gradcheck_report *report, const hod_gradcheck_spec *spec)
 {
     HOD_SCOPE(s);
+    if (!fn || !inputs || !report)
+        return HOD_FAIL_RC(ARGUMENT, "gradcheck: no %s",
+                           !fn       ? "function"
+                           : !inputs ? "inputs"
+                                     : "report");
     *report = (hod_gradcheck_report){0};
     hod_tensor *in[HOD_OP_MAX_INPUTS];
     if (n < 1 || n > HOD_OP_MAX_INPUTS)

@@ -123,6 +123,8 @@ int hod_print_graph(const hod_tensor *t, FILE *out)
 {
     if (!t)
         return -1;
+    if (!out)
+        return HOD_FAIL_RC(ARGUMENT, "print_graph: nowhere to print");
     hod__tape_wanted();
     if (!hod__has_grad_fn(t)) {
         fprintf(out, "%s %s\n", t->requires_grad ? "leaf" : "no gradient:", HOD_SHAPE_TEXT(t));
@@ -186,6 +188,8 @@ int hod_print_graph_dot(const hod_tensor *t, FILE *out)
 {
     if (!t)
         return -1;
+    if (!out)
+        return HOD_FAIL_RC(ARGUMENT, "print_graph: nowhere to print");
     hod__tape_wanted();
     node_list l = {0};
     int rc = hod__has_grad_fn(t) ? list_nodes(t->autograd->grad_fn, &l) : 0;

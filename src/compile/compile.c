@@ -338,6 +338,8 @@ static int make_tables(hod_fn *f)
 
 static int check_inputs(hod_fn *f, hod_tensor *const *in, bool preparing)
 {
+    if (f->spec.inputs > 0 && !in)
+        return HOD_FAIL_RC(ARGUMENT, "%s: no inputs, %d wanted", f->name, f->spec.inputs);
     for (int i = 0; i < f->spec.inputs; i++) {
         if (!in[i])
             return -1;

@@ -239,8 +239,8 @@ hod_dataset *hod_dataset_slice(hod_dataset *d, int64_t first, int64_t count)
     if (!d)
         return NULL;
     if (first < 0 || count < 1 || count > d->spec.count - first)
-        return HOD_FAIL(ARGUMENT, "dataset %s: samples %lld to %lld of %lld", d->name,
-                        (long long)first, (long long)(first + count - 1), (long long)d->spec.count);
+        return HOD_FAIL(ARGUMENT, "dataset %s: %lld samples from %lld on, of %lld", d->name,
+                        (long long)count, (long long)first, (long long)d->spec.count);
     slice *s = hod__alloc(1, sizeof *s);
     if (!s)
         return NULL;
@@ -283,6 +283,8 @@ int hod_dataset_moments(hod_dataset *d, int64_t limit, float mean[HOD_MAX_CHANNE
 {
     if (!d)
         return -1;
+    if (!mean || !std)
+        return HOD_FAIL_RC(ARGUMENT, "dataset %s: no room for its moments", d->name);
     hod_shape s = d->spec.shape;
     if (d->spec.dtype == HOD_I64 || s.n < 1 || s.d[0] > HOD_MAX_CHANNELS)
         return HOD_FAIL_RC(

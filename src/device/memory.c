@@ -460,6 +460,8 @@ int hod_memory_limit(int64_t bytes)
 
 void hod_memory_print(FILE *out)
 {
+    if (!out)
+        return;
     hod_memory_stats s = hod_memory();
     const double mib = 1048576.0;
     fprintf(out, "memory, MiB      now      peak\n");

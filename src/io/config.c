@@ -413,6 +413,8 @@ static void show_kind(const hod_config_key *k, hod_text *out)
 
 int hod_config_describe(FILE *out)
 {
+    if (!out)
+        return HOD_FAIL_RC(ARGUMENT, "config: nowhere to print");
     for (int i = 0; i < hod__config_key_count(); i++) {
         const hod_config_key *k = &hod__config_keys[i];
         hod_text kind = {0};

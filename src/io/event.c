@@ -50,9 +50,11 @@ static json_t *value(const hod_field *f)
 
 int hod_event_write(FILE *out, const char *name, const hod_field *fields)
 {
+    if (!out || !name)
+        return HOD_FAIL_RC(ARGUMENT, "event: no %s", name ? "file" : "name");
     json_t *line = json_object();
     int bad = !line || json_object_set_new(line, "event", text(name));
-    for (const hod_field *f = fields; !bad && f->key; f++)
+    for (const hod_field *f = fields; !bad && f && f->key; f++)
         bad = json_object_set_new(line, f->key, value(f));
     char *dump = bad ? NULL : json_dumps(line, JSON_COMPACT);
     json_decref(line);

@@ -452,6 +452,8 @@ int hod_plot_make(const char *path, const hod_series *series, int n, hod_plot_sp
 {
     if (!path || !(ends_with(path, ".png") || ends_with(path, ".svg")))
         return HOD_FAIL_RC(ARGUMENT, "plot %s: the name ends in .png or .svg", path ? path : "");
+    if (n < 0 || (n > 0 && !series))
+        return HOD_FAIL_RC(ARGUMENT, "plot %s: %d series", path, n);
     if (spec.width < 0 || spec.height < 0 || spec.width > 10000 || spec.height > 10000)
         return HOD_FAIL_RC(ARGUMENT, "plot %s: %d x %d points, at most 10000 each", path,
                            spec.width, spec.height);

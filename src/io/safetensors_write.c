@@ -186,6 +186,8 @@ int hod_save_tensors(const char *path, const hod_named_tensor *tensors, int64_t 
 {
     if (!path || n < 0 || n_notes < 0)
         return HOD_FAIL_RC(ARGUMENT, "save: no path");
+    if ((n > 0 && !tensors) || (n_notes > 0 && !notes))
+        return HOD_FAIL_RC(ARGUMENT, "save %s: no list of tensors or notes", path);
     int64_t *first = hod__alloc((size_t)n, sizeof *first);
     json_t *header = json_object(), *texts = json_object();
     int rc = first && header && texts ? 0 : HOD_FAIL_RC(MEMORY, "%s: no memory", path);

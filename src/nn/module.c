@@ -319,7 +319,7 @@ int64_t hod_module_count_parameters(hod_module *m)
 hod_module *hod_module_find(hod_module *root, const char *name)
 {
     char path[HOD_NAME_MAX];
-    for (hod_module *m = root; m; m = hod__module_next(root, m))
+    for (hod_module *m = name ? root : NULL; m; m = hod__module_next(root, m))
         if (strcmp(name_below(root, m, path, sizeof path), name) == 0)
             return m;
     return NULL;
@@ -327,7 +327,7 @@ hod_module *hod_module_find(hod_module *root, const char *name)
 
 void hod_module_print(hod_module *root, FILE *out)
 {
-    for (hod_module *m = root; m; m = hod__module_next(root, m)) {
+    for (hod_module *m = out ? root : NULL; m; m = hod__module_next(root, m)) {
         int indent = 0;
         for (const hod_module *p = m; p != root; p = p->parent)
             indent += 2;

@@ -92,8 +92,8 @@ static int read_checked(const char *what, wanted_type wanted, const hod_tensor *
     if (!t)
         return -1;
     int64_t numel = hod__numel(t->ndim, t->shape);
-    if (n != numel)
-        return HOD_FAIL_RC(ARGUMENT, "%s: room for %lld, %s has %lld", what, (long long)n,
+    if (n != numel || (n > 0 && !out))
+        return HOD_FAIL_RC(ARGUMENT, "%s: room for %lld, %s has %lld", what, out ? (long long)n : 0,
                            HOD_SHAPE_TEXT(t), (long long)numel);
     if (hod__read_begin(t))
         return -1;

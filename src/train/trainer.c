@@ -317,7 +317,8 @@ int hod__trainer_check(const hod_trainer *t)
 
 void hod_trainer_stop(hod_trainer *t)
 {
-    t->stop = 1;
+    if (t)
+        t->stop = 1;
 }
 
 bool hod_trainer_stopped(const hod_trainer *t)

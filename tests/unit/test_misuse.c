@@ -428,3 +428,36 @@ TEST(misuse_of_a_window_without_end)
     hod_tensor *y = hod_max_pool2d(x, 1 << 30, .padding = 1 << 29);
     NEAR(hod_item(hod_amin(y)), 3, 0);
 }
+
+static hod_tensor *identity(void *context, hod_tensor *const *in, int n)
+{
+    (void)context, (void)n;
+    return in[0];
+}
+
+TEST(misuse_of_what_should_be_pointed_to)
+{
+    hod_tensor *x = hod_from_floats((float[]){1, 2}, HOD_SHAPE(2));
+    hod_dataset *d = hod_synthetic_dataset(HOD_SHAPE(4), .count = 10, .classes = 3);
+    hod_module *net = hod_nn_linear(NULL, "net", 4, 3);
+    ERROR_IS("read_floats: room for 0, (2) has 2", hod_read_floats(x, NULL, 2));
+    ERROR_IS("print_graph: nowhere to print", hod_print_graph(x, NULL));
+    ERROR_IS("print_graph: nowhere to print", hod_print_graph_dot(x, NULL));
+    ERROR_IS("gradcheck: no report", hod_gradcheck(identity, 1, &x, NULL, NULL));
+    ERROR_IS("gradcheck: no function", hod_gradcheck(NULL, 1, &x, NULL, NULL));
+    ERROR_IS("dataset synthetic: 5 samples from 9223372036854775807 on, of 10",
+             hod_dataset_slice(d, INT64_MAX, 5));
+    ERROR_IS("dataset synthetic: no room for its moments", hod_dataset_moments(d, 9, NULL, NULL));
+    ERROR_IS("save /nowhere: no list of tensors or notes",
+             hod_save_tensors("/nowhere", NULL, 1, NULL, 0));
+    ERROR_IS("plot /nowhere.png: 1 series", hod_plot("/nowhere.png", NULL, 1, .title = "x"));
+    ERROR_IS("event: no file", hod_event_write(NULL, "x", NULL));
+    ERROR_IS("config: nowhere to print", hod_config_describe(NULL));
+    CHECK(!hod_module_find(net, NULL));
+    hod_module_print(net, NULL);
+    hod_memory_print(NULL);
+    hod_trainer_stop(NULL);
+    CHECK(!hod_error());
+    hod_module_free(net);
+    hod_dataset_free(d);
+}
