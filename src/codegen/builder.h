@@ -8,7 +8,8 @@ typedef struct hod_unit {
     hod_ref node;     /* a library node, or HOD_NO_REF */
     int32_t cluster;  /* or a cluster */
     hod_ref effect;   /* an accumulate folded into a library call, or HOD_NO_REF */
-    hod_ref key;      /* its last node: units run in this order where they may */
+    hod_ref last;     /* its last node, after which it is named */
+    hod_ref key;      /* when it should run: `last`, or before an earlier reader */
     int32_t waits;    /* units that must run before and have not */
     int64_t ready;    /* first call at which all it waits for have run */
     int64_t position; /* its call */

@@ -337,6 +337,6 @@ int hod__loops_build(hod_loops *p, const hod_lowering *l, const hod_cluster *c, 
     find_axes(p, k);
     find_range(p, k);
     hash_walks(p, k);
-    k->elementwise = p->nest == HOD_NEST_FLAT || p->nest == HOD_NEST_ROWS;
+    k->one_sweep = p->sweeps == 1;
     return 0;
 }

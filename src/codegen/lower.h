@@ -159,8 +159,8 @@ typedef struct hod_fused_kernel {
         hod_ref effect;
     } beta[HOD_KERNEL_BUFFERS];
     int n_beta;
-    bool elementwise; /* one sweep, nothing folded: a result may take the memory of an operand that
-                         it walks alike */
+    bool one_sweep; /* every element is read once, before results of its index are written: a
+                       result may take the memory of an operand that it walks alike */
 } hod_fused_kernel;
 
 /* Prints cluster c. 0 or -1. text is malloc'd. */

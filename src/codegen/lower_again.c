@@ -13,8 +13,9 @@
 
 enum {
     AGAIN_NODES = 24,   /* more arithmetic than this is worth a store */
-    AGAIN_LEAVES = 2,   /* loads that replace the one load of the stored value */
-    AGAIN_REACH = 64,   /* nodes over which one clone serves several readers */
+    AGAIN_LEAVES = 4,   /* loads that replace the one load of the stored value: a residual stage's
+                           fourth output is made of four convolutions */
+    AGAIN_REACH = 128,  /* nodes over which one clone serves several readers: a block's backward */
     AGAIN_BYTES = 4096, /* less than this is stored without a thought */
 };
 

@@ -59,10 +59,12 @@ static int make_units(hod_builder *b)
             continue;
         for (int32_t i = 0; i < l->clusters[c].n; i++)
             b->unit_of[l->clusters[c].node[i]] = b->n_units;
+        hod_ref last = l->clusters[c].node[l->clusters[c].n - 1];
         b->units[b->n_units++] = (hod_unit){.node = HOD_NO_REF,
                                             .cluster = c,
                                             .effect = HOD_NO_REF,
-                                            .key = l->clusters[c].node[l->clusters[c].n - 1]};
+                                            .last = last,
+                                            .key = last};
     }
     for (hod_ref r = 0; r < l->g->n; r++) {
         if (!is_work(b, r) || b->unit_of[r] >= 0)
@@ -71,16 +73,17 @@ static int make_units(hod_builder *b)
         if (e != HOD_NO_REF)
             b->unit_of[e] = b->n_units;
         b->unit_of[r] = b->n_units;
+        hod_ref last = e == HOD_NO_REF ? r : e;
         b->units[b->n_units++] =
-            (hod_unit){.node = r, .cluster = -1, .effect = e, .key = e == HOD_NO_REF ? r : e};
+            (hod_unit){.node = r, .cluster = -1, .effect = e, .last = last, .key = r};
     }
     return 0;
 }
 
-typedef void each_unit(const hod_unit *first, hod_unit *then);
+typedef void each_unit(hod_unit *first, hod_unit *then);
 
 /* Calls f for every unit that waits for node r of unit u. */
-static void each_follower(hod_builder *b, const hod_unit *u, hod_ref r, each_unit *f)
+static void each_follower(hod_builder *b, hod_unit *u, hod_ref r, each_unit *f)
 {
     const hod_site *s = &b->l.site[r];
     for (int32_t i = 0; i < s->n_followers; i++) {
@@ -91,7 +94,7 @@ static void each_follower(hod_builder *b, const hod_unit *u, hod_ref r, each_uni
 }
 
 /* Calls f for every unit that waits for u, once a dependency. */
-static void each_waiting(hod_builder *b, const hod_unit *u, each_unit *f)
+static void each_waiting(hod_builder *b, hod_unit *u, each_unit *f)
 {
     const hod_cluster *c = u->cluster >= 0 ? &b->l.clusters[u->cluster] : NULL;
     for (int32_t k = 0; c && k < c->n; k++)
@@ -102,30 +105,35 @@ static void each_waiting(hod_builder *b, const hod_unit *u, each_unit *f)
         each_follower(b, u, u->effect, f);
 }
 
-static void count_wait(const hod_unit *first, hod_unit *then)
+static void count_wait(hod_unit *first, hod_unit *then)
 {
     (void)first;
     then->waits++;
 }
 
-static void release(const hod_unit *first, hod_unit *then)
+static void release(hod_unit *first, hod_unit *then)
 {
     (void)first;
     then->waits--;
 }
 
-static void make_ready(const hod_unit *first, hod_unit *then)
+static void make_ready(hod_unit *first, hod_unit *then)
 {
     then->ready = HOD_MAX(then->ready, first->position + 1);
 }
 
+static void hurry(hod_unit *first, hod_unit *then)
+{
+    first->key = HOD_MIN(first->key, then->key);
+}
+
 /* Ready units in order of their keys. */
-static int order_units(hod_builder *b)
+static int sort_units(hod_builder *b)
 {
     for (int32_t u = 0; u < b->n_units; u++)
+        b->units[u].waits = 0;
+    for (int32_t u = 0; u < b->n_units; u++)
         each_waiting(b, &b->units[u], count_wait);
-    if (!(b->order = hod__alloc((size_t)b->n_units + 1, sizeof *b->order)))
-        return -1;
     for (int32_t done = 0; done < b->n_units; done++) {
         int32_t best = -1;
         for (int32_t u = 0; u < b->n_units; u++)
@@ -138,6 +146,18 @@ static int order_units(hod_builder *b)
         each_waiting(b, &b->units[best], release);
     }
     return 0;
+}
+
+/* A unit runs when its last node was recorded or, if its values are wanted before that, just in time
+ * for them. Without the second half whatever else is ready would run while the first reader waits,
+ * and its results would lie about. */
+static int order_units(hod_builder *b)
+{
+    if (!(b->order = hod__alloc((size_t)b->n_units + 1, sizeof *b->order)) || sort_units(b))
+        return -1;
+    for (int32_t i = b->n_units; i-- > 0;)
+        each_waiting(b, &b->units[b->order[i]], hurry);
+    return sort_units(b);
 }
 
 /* ---- operands ---- */
@@ -246,14 +266,14 @@ static int add_instance(hod_builder *b, hod_call *c, const hod_fused_kernel *k)
     return 0;
 }
 
-/* A result of an elementwise kernel takes the memory of an operand that dies here. */
+/* A result of a kernel of one sweep takes the memory of an operand that dies here. */
 static void reuse_operands(hod_builder *b, const hod_unit *u)
 {
     const hod_fused_kernel *k = u->kernel;
     hod_plan_buffer *buffer = b->p->buffer;
     const hod_site *site = b->l.site;
     bool taken[HOD_KERNEL_BUFFERS] = {0};
-    for (int w = 0; w < k->n_operands && k->elementwise; w++) {
+    for (int w = 0; w < k->n_operands && k->one_sweep; w++) {
         hod_ref wm = site[k->operand[w].ref].memory;
         if (!k->operand[w].written || b->buffer_of[wm] < 0 || b->l.site[wm].inlined)
             continue;
@@ -351,7 +371,7 @@ static int make_calls(hod_builder *b)
     for (int32_t i = 0; i < b->n_units; i++) {
         const hod_unit *u = &b->units[b->order[i]];
         hod_call *c = &p->call[u->position];
-        c->node = u->key;
+        c->node = u->last;
         if (!u->kernel) {
             p->stats.library_calls++;
             if (hod__library_call(b, c, u))
