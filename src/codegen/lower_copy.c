@@ -66,5 +66,7 @@ void hod__copy_nodes(hod_copier *w, hod_copy_operand *operand)
         for (int i = 0; i < n->n_in; i++)
             in[i] = operand(w, r, i);
         w->map[r] = hod__copy_add(w, (hod_op)n->op, &n->attrs, n->n_in, in, r);
+        if (w->result && !w->failed)
+            w->map[r] = w->result(w, r, w->map[r]);
     }
 }

@@ -13,18 +13,23 @@
 
 #include "codegen/lower.h"
 
-typedef struct hod_copier {
+typedef struct hod_copier hod_copier;
+
+/* The new node that input i of old node `user` becomes; may add nodes. */
+typedef hod_ref hod_copy_operand(hod_copier *w, hod_ref user, int i);
+/* What stands for old node r, whose copy is `copy`; may add nodes. */
+typedef hod_ref hod_copy_result(hod_copier *w, hod_ref r, hod_ref copy);
+
+struct hod_copier {
     const hod_graph *from;
     hod_graph *to;
     hod_ref *map;  /* old node -> new */
     hod_ref *copy; /* old node -> its row-major copy, or again-clone */
     hod_ref *when; /* old node at which the clone was made */
-    void *context; /* the rewrite's own */
+    hod_copy_result *result; /* NULL: the copy itself */
+    void *context;           /* the rewrite's own */
     bool failed;
-} hod_copier;
-
-/* The new node that input i of old node `user` becomes; may add nodes. */
-typedef hod_ref hod_copy_operand(hod_copier *w, hod_ref user, int i);
+};
 
 void hod__copy_begin(hod_copier *w, const hod_graph *g, void *context);
 void hod__copy_nodes(hod_copier *w, hod_copy_operand *operand);

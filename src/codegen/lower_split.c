@@ -3,6 +3,10 @@
  *
  *     sum {0,2,3} of (N,C,H,W)  ->  sum {2,3} keepdim, then sum {0,2,3}
  *     sum {0} of (n)            ->  reshape (k, n/k), sum {1}, sum {0}
+ *
+ * Partial sums pass through memory in double, as a sum in one level has them in registers: batch
+ * norm's statistics are then those of the eager kernel to the last bit, and every ReLU behind them
+ * falls to the same side. (In f32 a few of ten million did not, and gradients differed by 1e-3.)
  */
 #include "codegen/lower_copy.h"
 
@@ -67,23 +71,49 @@ static hod_ref sum_parts(hod_copier *w, hod_ref r, hod_ref x)
     return hod__copy_add(w, (hod_op)y->op, &inner, 1, &parts, r);
 }
 
+static bool is_split(const hod_graph *g, hod_ref r)
+{
+    int op = hod__node(g, r)->op;
+    return (op == HOD_OP_sum || op == HOD_OP_amax || op == HOD_OP_amin) && hod__few_rows(g, r);
+}
+
+static bool widens(const hod_graph *g, hod_ref r)
+{
+    int dtype = hod__node(g, r)->dtype;
+    return hod__node(g, r)->op == HOD_OP_sum &&
+           (dtype == HOD_F32 || dtype == HOD_F16 || dtype == HOD_BF16);
+}
+
+static hod_ref cast(hod_copier *w, hod_ref x, hod_dtype dtype, hod_ref like)
+{
+    hod_attrs attrs = {.cast = {.dtype = dtype}};
+    return hod__copy_add(w, HOD_OP_cast, &attrs, 1, &x, like);
+}
+
 static hod_ref operand(hod_copier *w, hod_ref user, int i)
 {
     hod_ref x = w->map[hod__node_in(w->from, user)[i]];
-    int op = hod__node(w->from, user)->op;
-    if ((op != HOD_OP_sum && op != HOD_OP_amax && op != HOD_OP_amin) ||
-        !hod__few_rows(w->from, user))
+    if (!is_split(w->from, user))
         return x;
-    hod_ref part = sum_inner(w, user, x);
+    hod_ref wide = widens(w->from, user) ? cast(w, x, HOD_F64, user) : x;
+    hod_ref part = sum_inner(w, user, wide);
     if (part == HOD_NO_REF)
-        part = sum_parts(w, user, x);
-    return part == HOD_NO_REF ? x : part;
+        part = sum_parts(w, user, wide);
+    return part == HOD_NO_REF ? wide : part;
+}
+
+static hod_ref result(hod_copier *w, hod_ref r, hod_ref copy)
+{
+    return is_split(w->from, r) && widens(w->from, r)
+               ? cast(w, copy, (hod_dtype)hod__node(w->from, r)->dtype, r)
+               : copy;
 }
 
 hod_graph *hod__lower_split(const hod_graph *g)
 {
     hod_copier w;
     hod__copy_begin(&w, g, NULL);
+    w.result = result;
     hod__copy_nodes(&w, operand);
     hod__copy_outputs(&w);
     return hod__copy_finish(&w);

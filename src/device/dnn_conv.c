@@ -216,8 +216,7 @@ static dnnl_primitive_desc_t choose(hod_dnn_conv_kind kind, const hod_conv_geome
     const layouts plain = {HOD_LAYOUT_PLAIN, HOD_LAYOUT_PLAIN};
     const layouts blocked = {hod__dnn_can_block(g->ci) ? HOD_LAYOUT_BLOCKED : HOD_LAYOUT_PLAIN,
                              hod__dnn_can_block(g->co) ? HOD_LAYOUT_BLOCKED : HOD_LAYOUT_PLAIN};
-    bool pointwise = g->kh == 1 && g->kw == 1; /* a matrix product, fast in any layout */
-    const layouts tries[] = {pointwise ? outside : blocked, outside, plain, blocked};
+    const layouts tries[] = {blocked, outside, plain, blocked};
     for (int i = 0; i < HOD_COUNT(tries); i++) {
         if (draw(pic, g, tries[i].image, tries[i].out))
             return NULL;
