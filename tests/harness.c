@@ -195,7 +195,7 @@ static int run_chosen(const choice *c)
         if (!chosen(c, t))
             continue;
         double start = now();
-        int code = run_forked(t, limit ? (unsigned)atoi(limit) : 60);
+        int code = run_forked(t, limit ? (unsigned)atoi(limit) : 300);
         const char *word = code == 0 ? "ok  " : code == STATUS_SKIPPED ? "skip" : "FAIL";
         printf("%s %-56s %6.2f s\n", word, t->name, now() - start);
         *(code == 0 ? &passed : code == STATUS_SKIPPED ? &skipped : &failed) += 1;

@@ -13,7 +13,8 @@
  * Names begin with the file's subject: test_tensor.c holds tensor_*. Each test runs in a process
  * of its own, so a crash, a leak of state or a hang is that test's alone. The first assertion that
  * does not hold prints what it saw and ends the process; a test that leaves an error untaken has
- * failed too. HOD_TEST_TIMEOUT sets the seconds a test may take (60).
+ * failed too. HOD_TEST_TIMEOUT sets the seconds a test may take; 300 are for hangs, not for busy
+ * machines.
  *
  *     build/hod-tests                  all of them
  *     build/hod-tests tensor_ cast_    those whose name begins so

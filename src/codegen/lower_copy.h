@@ -23,9 +23,9 @@ typedef hod_ref hod_copy_result(hod_copier *w, hod_ref r, hod_ref copy);
 struct hod_copier {
     const hod_graph *from;
     hod_graph *to;
-    hod_ref *map;  /* old node -> new */
-    hod_ref *copy; /* old node -> its row-major copy, or again-clone */
-    hod_ref *when; /* old node at which the clone was made */
+    hod_ref *map;            /* old node -> new */
+    hod_ref *copy;           /* old node -> its row-major copy, or again-clone */
+    hod_ref *when;           /* old node at which the clone was made */
     hod_copy_result *result; /* NULL: the copy itself */
     void *context;           /* the rewrite's own */
     bool failed;

@@ -60,11 +60,8 @@ static int make_units(hod_builder *b)
         for (int32_t i = 0; i < l->clusters[c].n; i++)
             b->unit_of[l->clusters[c].node[i]] = b->n_units;
         hod_ref last = l->clusters[c].node[l->clusters[c].n - 1];
-        b->units[b->n_units++] = (hod_unit){.node = HOD_NO_REF,
-                                            .cluster = c,
-                                            .effect = HOD_NO_REF,
-                                            .last = last,
-                                            .key = last};
+        b->units[b->n_units++] = (hod_unit){
+            .node = HOD_NO_REF, .cluster = c, .effect = HOD_NO_REF, .last = last, .key = last};
     }
     for (hod_ref r = 0; r < l->g->n; r++) {
         if (!is_work(b, r) || b->unit_of[r] >= 0)

@@ -58,8 +58,8 @@ TEST(train_models_refuse_with_words)
 enum { SIZE = 8 }; /* of images: f64 convolutions are slow */
 
 typedef struct result {
-    double *gradients; /* sums of a window */
-    int64_t n;
+    double *gradients;    /* sums of a window, parameter after parameter */
+    int64_t n, ends[256]; /* where each parameter's end; the first 0 is behind the last */
     double loss;
 } result;
 
@@ -88,11 +88,12 @@ static result window(const char *name, hod_norm_choice norm, hod_dtype dtype, in
     if (!hod_trainer_step(t, data, &u))
         FAIL("%s: %s", name, hod_error());
     r.loss = u.loss;
-    int64_t at = 0;
+    int64_t at = 0, *end = r.ends;
     for (hod_walk w = hod_parameters(net); hod_walk_next(&w);) {
         hod_tensor *sum = hod__grad_slot(w.item.tensor)->sum;
         CHECK(hod_read_doubles(sum, r.gradients + at, hod_tensor_numel(sum)) == 0);
         at += hod_tensor_numel(sum);
+        *end++ = at;
     }
     hod_trainer_free(t);
     hod_module_free(net);
@@ -100,15 +101,20 @@ static result window(const char *name, hod_norm_choice norm, hod_dtype dtype, in
     return r;
 }
 
-/* |a - b| / |b| of the gradients. */
+/* The worst of all parameters: largest difference over largest magnitude of its gradient. */
 static double distance(const result *a, const result *b)
 {
-    double d = 0, l = 0;
-    for (int64_t i = 0; i < a->n; i++) {
-        d += (a->gradients[i] - b->gradients[i]) * (a->gradients[i] - b->gradients[i]);
-        l += b->gradients[i] * b->gradients[i];
+    double worst = 0;
+    int64_t at = 0;
+    for (const int64_t *end = b->ends; *end; end++) {
+        double difference = 0, magnitude = 0;
+        for (; at < *end; at++) {
+            difference = fmax(difference, fabs(a->gradients[at] - b->gradients[at]));
+            magnitude = fmax(magnitude, fabs(b->gradients[at]));
+        }
+        worst = fmax(worst, difference / magnitude);
     }
-    return sqrt(d / l);
+    return worst;
 }
 
 static void compare(const char *what, const char *name, const result *a, const result *b,
@@ -120,10 +126,10 @@ static void compare(const char *what, const char *name, const result *a, const r
              limit);
 }
 
-/* In f64 compiled is eager to 1e-10: some 1e5 additions in another order, and their growth through
- * up to 50 layers. In f32 the limit is 1e-5, or what f32 itself is worth here, as an order of
- * magnitude: ten times the distance of the eager gradients from those in f64, which a deep network
- * at its random start takes to 1e-3. */
+/* Every gradient of compiled code is eager's, to 1e-5 in f32 and 1e-10 in f64, although in f32 both
+ * are up to 1e-2 from the truth here: a deep network at its random start sends an activation that is
+ * 0 but for rounding to the wrong side of a ReLU. Compiled and eager code send it to the same
+ * side, because they round alike: see lower_split.c and dnn_conv.c. So they must everywhere. */
 static void check_compiled(const char *name)
 {
     for (int norm = 0; norm < 2; norm++) {
@@ -134,11 +140,10 @@ static void check_compiled(const char *name)
         compare("f64 compiled", name, &exact_compiled, &exact, 1e-10);
         result eager = window(name, n, HOD_F32, cut, HOD_COMPILE_EAGER);
         result compiled = window(name, n, HOD_F32, cut, HOD_COMPILE_DEFAULT);
-        double limit = fmax(1e-5, 10 * distance(&eager, &exact));
-        compare("f32 compiled", name, &compiled, &eager, limit);
+        compare("f32 compiled", name, &compiled, &eager, 1e-5);
         if (norm == HOD_NORM_GROUP) {
             result whole = window(name, n, HOD_F32, 4, HOD_COMPILE_DEFAULT);
-            compare("f32 whole window", name, &whole, &eager, limit);
+            compare("f32 whole window", name, &whole, &eager, 1e-5);
             free(whole.gradients);
         }
         free(exact.gradients);
@@ -171,4 +176,39 @@ TEST(train_models_resnet18_compiled_is_eager)
 TEST(train_models_resnet50_compiled_is_eager)
 {
     check_compiled("resnet50");
+}
+
+/* ---- what a step takes ---- */
+
+static int forward_backward(void *net, hod_tensor *const *in, hod_tensor **out)
+{
+    hod_loss l = hod_cross_entropy(hod_call(net, in[0]), in[1]);
+    out[0] = hod_detach(l.sum);
+    return hod_backward(l.sum);
+}
+
+/* Of forward and backward in one program, planned only. */
+static int64_t arena_of(const char *name, hod_shape image, int64_t batch, int64_t classes)
+{
+    HOD_SCOPE(s);
+    hod_shape shape = {.n = 4, .d = {batch, image.d[0], image.d[1], image.d[2]}};
+    hod_module *net = model_new(name, .shape = image, .num_classes = classes,
+                                .norm = HOD_NORM_BATCH, .batch_norm = HOD_BN_MICRO);
+    hod_fn *f = hod_compile(forward_backward, net, .inputs = 2, .outputs = 1);
+    hod_tensor *in[] = {hod_placeholder(HOD_F32, shape),
+                        hod_placeholder(HOD_I64, HOD_SHAPE(batch))};
+    if (!f || hod_fn_prepare(f, in))
+        FAIL("%s: %s", name, hod_error());
+    int64_t bytes = hod_fn_report(f).arena_bytes;
+    hod_fn_free(f);
+    hod_module_free(net);
+    return bytes;
+}
+
+/* With parameters, gradients and optimizer state 0.8 of what PyTorch takes for the step (467 and
+ * 943 MB, bench/): resnet18 needs 182 MB here, resnet50 417, on machines with blocks of 16. */
+TEST(train_models_steps_stay_small)
+{
+    EQ_INT(arena_of("resnet18", HOD_SHAPE(3, 32, 32), 64, 10) <= 190000000, 1);
+    EQ_INT(arena_of("resnet50", HOD_SHAPE(3, 224, 224), 8, 1000) <= 430000000, 1);
 }
