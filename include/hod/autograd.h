@@ -88,16 +88,27 @@ HOD_API int hod_grad_of_many_make(int m, hod_tensor *const *y, hod_tensor *const
 
 /* ---- scopes without gradients ---- */
 
-typedef struct hod_no_grad {
-    bool before;
-} hod_no_grad;
-HOD_API void hod_no_grad_begin(hod_no_grad *s);
-HOD_API void hod_no_grad_end(hod_no_grad *s);
+typedef struct hod_grad_mode {
+    bool enabled, inference; /* as they were before */
+} hod_grad_mode;
+HOD_API void hod_no_grad_begin(hod_grad_mode *m);
+HOD_API void hod_with_grad_begin(hod_grad_mode *m);
+HOD_API void hod_inference_begin(hod_grad_mode *m);
+HOD_API void hod_grad_mode_end(hod_grad_mode *m); /* ends any of them */
 HOD_API bool hod_grad_enabled(void);
+
 /* From here to the end of the block this thread's operators record nothing. */
-#define HOD_NO_GRAD(name)                                                                          \
-    __attribute__((cleanup(hod_no_grad_end))) hod_no_grad name;                                    \
-    hod_no_grad_begin(&name)
+#define HOD_NO_GRAD(name) HOD_GRAD_MODE_(name, hod_no_grad_begin)
+/* Inside of that, they record again. */
+#define HOD_WITH_GRAD(name) HOD_GRAD_MODE_(name, hod_with_grad_begin)
+/* As HOD_NO_GRAD, and results made here stay out of training: they cannot become leaves, a backward
+ * cannot need them (hod_copy makes a tensor like any other), and none is run in here. What was meant
+ * for evaluation and slips into a loss is an error instead of a constant. */
+#define HOD_INFERENCE(name) HOD_GRAD_MODE_(name, hod_inference_begin)
+
+#define HOD_GRAD_MODE_(name, begin)                                                                \
+    __attribute__((cleanup(hod_grad_mode_end))) hod_grad_mode name;                                \
+    begin(&name)
 
 /* ---- hooks ---- */
 

@@ -12,6 +12,8 @@ static hod_tensor *seed(const char *who, hod_tensor *t, hod_tensor *g)
 {
     if (!t || !g)
         return NULL;
+    if (hod__tape && hod__tape->inference)
+        return HOD_FAIL(STATE, "%s: called in an inference scope", who);
     if (!t->requires_grad)
         return HOD_FAIL(STATE, "%s: %s does not depend on anything that requires a gradient", who,
                         HOD_SHAPE_TEXT(t));

@@ -220,14 +220,14 @@ static const hod_custom custom_node = {.backward = custom_backward, .release = c
 
 static int run_forward(hod_custom_call *c, hod_tensor *const *in, hod_tensor **out)
 {
-    hod_no_grad off;
+    hod_grad_mode off;
     hod_no_grad_begin(&off);
     c->forward = true;
     enter(c);
     int rc = c->op->forward(c, in, out);
     leave(c);
     c->forward = false;
-    hod_no_grad_end(&off);
+    hod_grad_mode_end(&off);
     for (int i = 0; rc == 0 && i < results_of(c->op); i++)
         if (!out[i])
             rc = hod_error() ? -1

@@ -172,9 +172,7 @@ static hod_tensor *first_derivative(void *context, hod_tensor *const *in, int n)
     const second *c = context;
     hod_tensor *leaf[HOD_OP_MAX_INPUTS], *g[HOD_OP_MAX_INPUTS];
     int leaves = 0;
-    hod_no_grad outer = {.before = hod_grad_enabled()};
-    hod__tape_install();
-    hod__tape->enabled = true; /* differences run without gradients; this function is one */
+    HOD_WITH_GRAD(on); /* differences run without gradients; this function is one */
     for (int i = 0; i < n; i++)
         if (in[i]->requires_grad)
             leaf[leaves++] = in[i];
@@ -191,7 +189,6 @@ static hod_tensor *first_derivative(void *context, hod_tensor *const *in, int n)
     } else if (y && !y->requires_grad) {
         total = hod_mul(y, weights_like(y, 3));
     }
-    hod_no_grad_end(&outer);
     return total;
 }
 

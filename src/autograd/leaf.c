@@ -21,6 +21,9 @@ hod_tensor *hod_requires_grad(hod_tensor *t, bool on)
     if (on && !is_float(t))
         return HOD_FAIL(ARGUMENT, "requires_grad: a tensor of %s has no gradient",
                         hod_dtype_name((hod_dtype)t->dtype));
+    if (on && t->inference)
+        return HOD_FAIL(STATE, "requires_grad: %s was made in an inference scope; use a copy of it",
+                        HOD_SHAPE_TEXT(t));
     if (hod__has_grad_fn(t))
         return on ? t
                   : HOD_FAIL(STATE, "requires_grad: %s is the result of %s; detach it instead",
@@ -78,6 +81,7 @@ hod_tensor *hod_detach(hod_tensor *t)
         return NULL;
     hod_tensor *d = hod__own(hod__tensor_alias(t));
     if (d) {
+        d->inference = t->inference;
         d->trace_value = t->trace_value;
         d->trace_stamp = t->trace_stamp;
     }

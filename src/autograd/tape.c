@@ -176,6 +176,11 @@ static int save_alias(hod_saved *s, const hod_tensor *t)
 
 int hod__save_result(hod_saved *s, hod_tensor *t)
 {
+    if (t->inference)
+        return HOD_FAIL_RC(STATE,
+                           "%s %s was made in an inference scope, and a derivative would read it; "
+                           "use a copy of it",
+                           hod_dtype_name((hod_dtype)t->dtype), HOD_SHAPE_TEXT(t));
     return hod__checkpoint_now ? hod__checkpoint_save(s, t) : save_alias(s, t);
 }
 
@@ -406,14 +411,31 @@ bool hod_grad_enabled(void)
     return !hod__tape || hod__tape->enabled;
 }
 
-void hod_no_grad_begin(hod_no_grad *s)
+static void set_mode(hod_grad_mode *m, bool enabled, bool inference)
 {
     hod__tape_install();
-    s->before = hod__tape->enabled;
-    hod__tape->enabled = false;
+    *m = (hod_grad_mode){hod__tape->enabled, hod__tape->inference};
+    hod__tape->enabled = enabled;
+    hod__tape->inference = inference;
 }
 
-void hod_no_grad_end(hod_no_grad *s)
+void hod_no_grad_begin(hod_grad_mode *m)
 {
-    hod__tape->enabled = s->before;
+    set_mode(m, false, hod__tape && hod__tape->inference);
+}
+
+void hod_with_grad_begin(hod_grad_mode *m)
+{
+    set_mode(m, true, false);
+}
+
+void hod_inference_begin(hod_grad_mode *m)
+{
+    set_mode(m, false, true);
+}
+
+void hod_grad_mode_end(hod_grad_mode *m)
+{
+    hod__tape->enabled = m->enabled;
+    hod__tape->inference = m->inference;
 }

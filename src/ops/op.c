@@ -126,6 +126,16 @@ static int note_on_tape(const hod_op_call *c, hod_tensor *out)
     return 0;
 }
 
+/* A replayed handle may carry the mark of another time. */
+static hod_tensor *mark(const hod_op_call *c, hod_tensor *out)
+{
+    hod_op_class class = hod__op_info[c->op].class;
+    if (class != HOD_EFFECT)
+        out->inference =
+            (hod__tape && hod__tape->inference) || (class == HOD_VIEW && c->in[0]->inference);
+    return out;
+}
+
 hod_tensor *hod__op(hod_op op, const hod_attrs *attrs, int n, hod_tensor *const *in)
 {
     for (int i = 0; i < n; i++)
@@ -135,7 +145,7 @@ hod_tensor *hod__op(hod_op op, const hod_attrs *attrs, int n, hod_tensor *const 
     if (hod__recorder) {
         hod_tensor *known = hod__recorder->replay(hod__recorder, &c);
         if (known)
-            return known;
+            return mark(&c, known);
     }
     hod_meta meta;
     if (check_inputs(&c) != 0 || shape_of(&c, &meta) != 0)
@@ -146,6 +156,7 @@ hod_tensor *hod__op(hod_op op, const hod_attrs *attrs, int n, hod_tensor *const 
                                                            : result_new(&c, &meta);
     if (!out)
         return NULL;
+    mark(&c, out);
     if (compute(&c, out) != 0 || note_on_tape(&c, out) != 0) {
         if (!effect)
             hod_tensor_release(out);

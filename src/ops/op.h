@@ -34,14 +34,14 @@ typedef enum hod_attrs_kind {
     HOD_ATTRS_KINDS
 } hod_attrs_kind;
 
-#define INT(kind, x) int64_t x;
-#define REAL(kind, x) double x;
-#define FLAG(kind, x) bool x;
-#define TYPE(kind, x) hod_dtype x;
-#define DIMS(kind, x) uint32_t x;
+#define INT(kind, x)   int64_t x;
+#define REAL(kind, x)  double x;
+#define FLAG(kind, x)  bool x;
+#define TYPE(kind, x)  hod_dtype x;
+#define DIMS(kind, x)  uint32_t x;
 #define SIZES(kind, x) hod_shape x;
-#define PAIR(kind, x) int64_t x[2];
-#define QUAD(kind, x) int64_t x[4];
+#define PAIR(kind, x)  int64_t x[2];
+#define QUAD(kind, x)  int64_t x[4];
 #define ATTRS(kind, fields)                                                                        \
     typedef struct hod_attrs_##kind {                                                              \
         fields                                                                                     \
@@ -132,7 +132,8 @@ typedef struct hod_vjp {
     const hod_meta *meta;
     int n;
     const hod_attrs *attrs;
-    hod_tensor **shared; /* what the gradients of several inputs come from: NULL until one of them has
+    hod_tensor *
+        *shared; /* what the gradients of several inputs come from: NULL until one of them has
                             computed it, for the others to find. Itself NULL: no such place */
 } hod_vjp;
 
@@ -148,9 +149,9 @@ typedef struct hod_op_info {
     const char *nodiff; /* reason, for NODIFF rows */
     double low, high;   /* where tests draw inputs from */
     int (*shape)(const hod_op_call *c, const hod_meta *in, hod_meta *out);
-    int (*view)(const hod_op_call *c, hod_tensor *out);  /* views: sets strides and offset of out */
-    int (*eval)(const hod_op_call *c, hod_tensor *out);  /* others: fills out's storage */
-    hod_tensor *(*vjp)(const hod_vjp *v, int i);         /* gradient for input i; NULL: failed, or
+    int (*view)(const hod_op_call *c, hod_tensor *out); /* views: sets strides and offset of out */
+    int (*eval)(const hod_op_call *c, hod_tensor *out); /* others: fills out's storage */
+    hod_tensor *(*vjp)(const hod_vjp *v, int i);        /* gradient for input i; NULL: failed, or
                                                             HOD_NO_GRADIENT: none flows */
 } hod_op_info;
 extern const hod_op_info hod__op_info[HOD_OPS];
@@ -183,7 +184,8 @@ typedef struct hod_tape_hook {
     /* Called by hod__assign before dst is written: -1 with an error where gradients would be
      * silently wrong (a leaf, a view). May be NULL. */
     int (*check_write)(struct hod_tape_hook *t, hod_tensor *dst, hod_tensor *src);
-    bool enabled; /* false inside no_grad */
+    bool enabled;   /* false inside no_grad */
+    bool inference; /* results are marked as made for inference */
 } hod_tape_hook;
 
 extern _Thread_local hod_recorder *hod__recorder;
@@ -214,7 +216,7 @@ extern int (*hod__accumulate_hook)(hod_grad_slot *slot, hod_tensor *g); /* recor
 
 /* ---- helpers for rules and compositions: typed fronts without the place-noting macros ----
  * Everything in <hod/ops.h> (hod_add, hod_sum, ...) may be used by the layers above ops. */
-hod_tensor *hod__unbroadcast(hod_tensor *g, const hod_meta *to); /* sums g down to a shape */
+hod_tensor *hod__unbroadcast(hod_tensor *g, const hod_meta *to);  /* sums g down to a shape */
 hod_tensor *hod__full_like_meta(const hod_meta *m, double value); /* of that shape */
 /* The same values without history: no gradient flows through the result. The recorder's value
  * number is kept. */

@@ -43,6 +43,7 @@ struct hod_tensor { /* typedef in <hod/scope.h> */
     uint8_t dtype; /* hod_dtype */
     int8_t ndim;
     bool requires_grad; /* set for leaves by the user, for results by the tape */
+    bool inference;     /* made in an inference scope; so are views of it */
     int64_t shape[HOD_MAX_DIMS];
     int64_t strides[HOD_MAX_DIMS]; /* elements */
     int64_t offset;                /* elements */

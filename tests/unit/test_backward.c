@@ -165,6 +165,32 @@ TEST(backward_detach_and_no_grad_cut)
     CHECK(hod_grad_enabled() && hod_tensor_requires_grad(hod_mul(w, w)));
 }
 
+TEST(backward_inference_results_stay_out_of_training)
+{
+    hod_tensor *w = leaf(2), *made, *view;
+    {
+        HOD_INFERENCE(off);
+        made = hod_mul_scalar(w, 3);
+        CHECK(!hod_grad_enabled() && !hod_tensor_requires_grad(made));
+        ERROR_IS("backward: called in an inference scope", hod_backward(w));
+        {
+            HOD_WITH_GRAD(on);
+            EQ_INT(hod_backward(hod_mul(w, w)), 0);
+        }
+        CHECK(!hod_grad_enabled());
+    }
+    NEAR(hod_item(hod_grad(w)), 4, 0);
+    view = hod_reshape(made, HOD_SHAPE(1));
+    ERROR_IS("requires_grad: () was made in an inference scope; use a copy of it",
+             hod_requires_grad(made, true));
+    ERROR_IS("f32 (1) was made in an inference scope, and a derivative would read it; use a copy "
+             "of it",
+             hod_mul(w, view));
+    CHECK(hod_add(w, made)); /* its value is not read again */
+    CHECK(hod_mul(w, hod_copy(made)));
+    CHECK(hod_requires_grad(hod_copy(made), true));
+}
+
 TEST(backward_leaf_rules)
 {
     hod_tensor *w = leaf(2), *y = hod_mul(w, w);
@@ -288,6 +314,16 @@ TEST(backward_graph_can_be_walked)
     fclose(f);
     CHECK(strstr(text, "%0 = mul(leaf (), leaf ()) -> f32 ()"));
     CHECK(strstr(text, "%1 = exp(%0) -> f32 ()"));
+}
+
+/* Half the quotients of a network divide by a constant: their results need not stay. */
+TEST(backward_quotients_keep_their_result_for_the_divisor_only)
+{
+    hod_tensor *x = hod_mul_scalar(leaf(6), 1), *y = hod_div(x, hod_scalar(2));
+    int own = atomic_load(&x->storage->refs);
+    EQ_INT(atomic_load(&y->storage->refs), 1);
+    hod_tensor *z = hod_div(hod_scalar(2), x);
+    CHECK(atomic_load(&z->storage->refs) > 1 && atomic_load(&x->storage->refs) > own);
 }
 
 /* A frozen weight keeps no activation: the derivative for x reads only w. */

@@ -514,13 +514,13 @@ TEST(compile_sound_results_know_whether_they_want_gradients)
     hod_fn *f = hod_compile(inner_body, &a, .inputs = 1, .outputs = 1);
     hod_tensor *x = row(6, 1), *y;
     for (int i = 0; i < 6; i++) {
-        hod_no_grad off;
+        hod_grad_mode off;
         hod_no_grad_begin(&off);
         if (i % 2)
-            hod_no_grad_end(&off);
+            hod_grad_mode_end(&off);
         CHECK(hod_fn_call(f, &x, &y) == 0);
         if (i % 2 == 0)
-            hod_no_grad_end(&off);
+            hod_grad_mode_end(&off);
         EQ_INT(hod_tensor_requires_grad(y), i % 2);
     }
     EQ_INT(hod_fn_report(f).traces, 2);
