@@ -75,7 +75,7 @@ typedef struct hod_graph_break {
 
 typedef struct hod_compile_report {
     int traces;          /* programs known */
-    int recompiles;      /* traces after the first */
+    int recompiles;      /* traces after the first that a call met; preparing is no recompiling */
     int graph_breaks;    /* of the last call */
     hod_graph_break last_break;
     int nodes, kernels, library_calls; /* of the last call's programs */

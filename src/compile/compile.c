@@ -184,6 +184,19 @@ static int record_root(hod_call *k, hod_tensor *const *in)
     return 0;
 }
 
+/* What crosses a break are whole activations. Those of the last call are kept for the next one, but
+ * not beside those of another trace. */
+static void rest_last(hod_fn *f, const hod_segment *root)
+{
+    const hod_segment *r = f->last;
+    while (r && r->parent)
+        r = r->parent;
+    if (r == f->last || r == root)
+        return;
+    for (hod_segment *s = f->last; s; s = s->parent)
+        hod__segment_rest(s);
+}
+
 static int begin(hod_call *k, hod_tensor *const *in)
 {
     hod_fn *f = k->fn;
@@ -194,6 +207,7 @@ static int begin(hod_call *k, hod_tensor *const *in)
     bool found = f->recent && hod__replay_begin(k, f->recent, f->pattern, in);
     for (hod_segment *s = f->roots; s && !found; s = s->sibling)
         found = hod__replay_begin(k, s, f->pattern, in);
+    rest_last(f, found ? k->segment : NULL);
     if (!found)
         return record_root(k, in);
     if (k->failed)
@@ -452,6 +466,16 @@ static int print_path(const hod_segment *s, hod_fn_view view, hod_text *text)
     return print_segment(s, view, text);
 }
 
+/* Of several programs, the one with the largest arena: a picture cannot follow a picture. */
+static int print_timeline(const hod_segment *s, hod_text *text)
+{
+    const hod_segment *most = s;
+    for (; s; s = s->parent)
+        if (s->program && (!most->program || s->stats.arena_bytes > most->stats.arena_bytes))
+            most = s;
+    return print_segment(most, HOD_FN_TIMELINE, text);
+}
+
 int hod_fn_print(const hod_fn *f, hod_fn_view view, FILE *out)
 {
     if (!f)
@@ -459,7 +483,8 @@ int hod_fn_print(const hod_fn *f, hod_fn_view view, FILE *out)
     if (!f->last)
         return HOD_FAIL_RC(STATE, "%s: not compiled yet", f->name);
     hod_text text = {0};
-    int rc = print_path(f->last, view, &text);
+    int rc =
+        view == HOD_FN_TIMELINE ? print_timeline(f->last, &text) : print_path(f->last, view, &text);
     if (rc == 0 && text.data && fwrite(text.data, 1, (size_t)text.n, out) != (size_t)text.n)
         rc = HOD_FAIL_RC(IO, "%s: its text was not written", f->name);
     hod__text_free(&text);

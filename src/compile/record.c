@@ -532,8 +532,9 @@ int hod__hook_realise(const hod_tensor *t)
     if (t->storage->data)
         return 0;
     k->failed = true;
-    return HOD_FAIL_RC(STATE, "%s: a value is %s, but the function is only prepared", k->fn->name,
-                       reason + strlen("value "));
+    const hod_graph_break *b = &k->fn->report.last_break;
+    return HOD_FAIL_RC(STATE, "%s: at %s:%d a value is %s, but the function is only prepared",
+                       k->fn->name, b->file ? b->file : "?", b->line, reason + strlen("value "));
 }
 
 int hod__hook_write(hod_tensor *t)

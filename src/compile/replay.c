@@ -208,6 +208,20 @@ static hod_tensor *fresh_result(const hod_form *form)
     return t;
 }
 
+void hod__segment_rest(hod_segment *s)
+{
+    for (int64_t i = 0; i < s->n_outputs; i++) {
+        hod_value *value = &s->values[s->outputs[i].value - s->first];
+        if (!value->handle || !is_free(s, s->outputs[i].value))
+            continue;
+        hod_storage *storage = value->handle->storage;
+        void *memory = value->block ? value->block : storage->data;
+        if (memory)
+            storage->device->release(storage->device, memory, storage->bytes);
+        value->block = storage->data = NULL;
+    }
+}
+
 static hod_tensor *base_handle(hod_segment *s, int32_t v)
 {
     hod_value *value = &s->values[v - s->first];

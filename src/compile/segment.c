@@ -126,13 +126,16 @@ static void forget_spans(hod_segment *s)
     }
 }
 
-static void link_segment(hod_fn *f, hod_segment *s)
+static void link_segment(hod_call *k, hod_segment *s)
 {
+    hod_fn *f = k->fn;
     hod_segment **list = s->parent ? &s->parent->children : &f->roots;
     s->sibling = *list;
     *list = s;
-    f->report.traces += !s->broken;
-    f->report.recompiles = HOD_MAX(0, f->report.traces - 1);
+    if (s->broken)
+        return;
+    f->report.recompiles += f->report.traces > 0 && !k->preparing;
+    f->report.traces++;
 }
 
 static void warn_traces(hod_fn *f)
@@ -164,7 +167,7 @@ static int finish_recording(hod_call *k, hod_segment *s, bool broken, bool force
     if (hod__segment_build(k->fn, s, k->transient) != 0)
         return -1;
     if (!k->transient)
-        link_segment(k->fn, s);
+        link_segment(k, s);
     return 0;
 }
 

@@ -325,6 +325,8 @@ bool hod__replay_span_end(hod_call *k, const char *kind);
 bool hod__replay_end(hod_call *k, bool broken, bool forced);
 /* Turns the replay into a recording: copies what matched so far. 0 or -1. */
 int hod__replay_fork(hod_call *k);
+/* Gives back the memory of outputs that nobody holds any more, until the segment runs again. */
+void hod__segment_rest(hod_segment *s);
 /* The handle a replay hands out for result v, made by e from `in0` (NULL: no input). */
 hod_tensor *hod__replay_handle(hod_call *k, hod_segment *s, int32_t v, hod_tensor *in0);
 /* Gives back the externals bound since there were n of them. */
