@@ -136,6 +136,8 @@ HOD_API void hod_loader_free(hod_loader *l);
  * retained them. */
 HOD_API int hod_loader_next(hod_loader *l, int64_t want, hod_batch *out);
 
+/* Gives the memory of the last batch back; the next one takes it anew. NULL is allowed. */
+HOD_API void hod_loader_let_go(hod_loader *l);
 HOD_API int64_t hod_loader_left(const hod_loader *l); /* samples left in this epoch */
 
 /* A place in the stream of samples: what a checkpoint stores. */

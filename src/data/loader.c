@@ -73,9 +73,7 @@ void hod_loader_free(hod_loader *l)
     hod__pool_stop(l->pool);
     if (!l->pool)
         hod__feed_finish(&l->own);
-    hod_tensor_release(l->input);
-    hod_tensor_release(l->target);
-    hod_tensor_release(l->index);
+    hod_loader_let_go(l);
     free(l->raw);
     free(l->one_input);
     free(l->one_target);
@@ -83,6 +81,16 @@ void hod_loader_free(hod_loader *l)
 }
 
 /* ---- the batch's tensors ---- */
+
+void hod_loader_let_go(hod_loader *l)
+{
+    if (!l)
+        return;
+    hod_tensor_release(l->input);
+    hod_tensor_release(l->target);
+    hod_tensor_release(l->index);
+    l->input = l->target = l->index = NULL;
+}
 
 /* Makes *t a tensor of n rows of `row` that nobody else holds, over its old memory if it can. */
 static int renew(hod_tensor **t, hod_dtype dtype, hod_shape row, int64_t n)

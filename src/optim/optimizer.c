@@ -209,6 +209,28 @@ void hod_optimizer_print(const hod_optimizer *o, FILE *out)
     }
 }
 
+/* Exchanges contents through a few bytes of stack: a copy would take memory that no plan knows. A
+ * parameter is contiguous, and so is its average; of small floats that has another type. */
+static int swap(hod_tensor *a, hod_tensor *b)
+{
+    if (hod_tensor_dtype(a) != hod_tensor_dtype(b)) {
+        HOD_SCOPE(s);
+        hod_tensor *before = hod_copy(a);
+        return hod__assign(a, b) && hod__assign(b, before) ? 0 : -1;
+    }
+    int64_t bytes = hod_tensor_numel(a) * (int64_t)hod_dtype_bytes(hod_tensor_dtype(a));
+    char *x = hod_tensor_mutable_data(a), *y = hod_tensor_mutable_data(b), piece[4096];
+    if (!x || !y)
+        return -1;
+    for (int64_t at = 0; at < bytes; at += (int64_t)sizeof piece) {
+        size_t n = (size_t)HOD_MIN((int64_t)sizeof piece, bytes - at);
+        memcpy(piece, x + at, n);
+        memcpy(x + at, y + at, n);
+        memcpy(y + at, piece, n);
+    }
+    return 0;
+}
+
 int hod_optimizer_swap_ema(hod_optimizer *o)
 {
     if (!o)
@@ -217,12 +239,8 @@ int hod_optimizer_swap_ema(hod_optimizer *o)
         return HOD_FAIL_RC(STATE, "%s: keeps no moving average of its parameters",
                            hod__optim_rules[o->spec.kind].name);
     HOD_NO_GRAD(g);
-    for (int64_t i = 0; i < o->n; i++) {
-        HOD_SCOPE(s);
-        hod_optim_entry *e = &o->entries[i];
-        hod_tensor *before = hod_copy(e->p);
-        if (!hod__assign(e->p, e->ema) || !hod__assign(e->ema, before))
+    for (int64_t i = 0; i < o->n; i++)
+        if (swap(o->entries[i].p, o->entries[i].ema) != 0)
             return -1;
-    }
     return 0;
 }

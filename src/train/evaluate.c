@@ -1,8 +1,9 @@
 /* A pass over a dataset without training: mean loss and one metric.
  *
- * It runs in the arena that training has, and its batches are no larger than the budget leaves room
- * for beside the training loader's, so that evaluating in the middle of a run does not raise the
- * peak above the budget. Sums are f64 on the device; the host reads them once, at the end.
+ * It runs in the arena that training has. The training loader gives its batch back meanwhile, and
+ * the pass takes batches with which it stays below the peak that was predicted for training, so
+ * evaluating in the middle of a run does not raise it. Sums are f64 on the device; the host reads
+ * them once, at the end.
  */
 #include "train/train.h"
 #include <hod/memory.h>
@@ -71,24 +72,24 @@ static bool *exchange_modes(hod_module *m, bool *flags)
 
 /* ---- the size of a batch ---- */
 
-/* The largest micro-batch, at most the trainer's, with which the pass stays inside the budget; 1
- * when none does. -1 on error. */
+/* The largest micro-batch, at most the trainer's, with which the pass stays inside the predicted
+ * peak, or before there is one inside the budget; 1 when none does. -1 on error. */
 static int64_t choose_micro(hod_trainer *t, const hod_dataset *data)
 {
     int64_t most = t->micro              ? t->micro
                    : t->spec.micro_batch ? t->spec.micro_batch
                                          : t->spec.effective_batch;
-    int64_t budget = t->spec.memory_budget;
-    if (t->spec.compile == HOD_COMPILE_EAGER || budget == 0)
+    int64_t limit = t->micro ? t->predicted_peak : t->spec.memory_budget;
+    if (t->spec.compile == HOD_COMPILE_EAGER || limit == 0)
         return t->micro ? most : HOD_MIN(most, 64);
     int64_t held = t->persistent ? t->persistent : hod_memory().allocated;
-    int64_t trained = t->micro ? hod__trainer_batch_bytes(t->data, t->micro) : 0;
+    int64_t arena_now = hod_arena_bytes(t->arena);
     for (int64_t m = most; m > 1; m = (m + 1) / 2) {
         int64_t arena = hod__trainer_step_arena(t, t->evaluate, data, m);
         if (arena < 0)
             return -1;
-        arena = HOD_MAX(arena, t->micro ? t->predicted_peak - held - trained : 0);
-        if (held + trained + hod__trainer_batch_bytes(data, m) + arena <= budget)
+        arena = HOD_MAX(arena, arena_now);
+        if (held + hod__trainer_batch_bytes(data, m) + arena <= limit)
             return m;
     }
     return 1;
@@ -140,16 +141,22 @@ static int evaluate(hod_trainer *t, hod_dataset *data, hod_evaluation *out)
     return rc;
 }
 
-/* Makes the sums at the first evaluation, and sets them to 0. */
+int hod__trainer_evaluation_new(hod_trainer *t)
+{
+    struct hod_evaluation_sums *e = t->evaluation = hod__alloc(1, sizeof *e);
+    return e && (e->loss = hod__trainer_sum_new()) && (e->weight = hod__trainer_sum_new()) &&
+                   (e->metric_sum = hod__trainer_sum_new()) &&
+                   (e->metric_weight = hod__trainer_sum_new())
+               ? 0
+               : -1;
+}
+
 static int sums_begin(hod_trainer *t)
 {
-    if (!t->evaluation && !(t->evaluation = hod__alloc(1, sizeof *t->evaluation)))
-        return -1;
     struct hod_evaluation_sums *e = t->evaluation;
-    hod_tensor **sums[] = {&e->loss, &e->weight, &e->metric_sum, &e->metric_weight};
+    hod_tensor *sums[] = {e->loss, e->weight, e->metric_sum, e->metric_weight};
     for (int i = 0; i < HOD_COUNT(sums); i++)
-        if ((!*sums[i] && !(*sums[i] = hod__trainer_sum_new())) ||
-            hod__trainer_set(*sums[i], 0) != 0)
+        if (hod__trainer_set(sums[i], 0) != 0)
             return -1;
     return 0;
 }
@@ -176,6 +183,7 @@ int hod_trainer_evaluate(hod_trainer *t, hod_dataset *data, hod_evaluation *out)
         return -1;
     double start = hod__seconds();
     *out = (hod_evaluation){.metric = NAN};
+    hod_loader_let_go(t->loader);
     bool averaged = hod_optimizer_settings(t->optimizer).ema > 0;
     exchange_modes(t->net, flags);
     t->evaluation->metric = metric_of(t, data);

@@ -4,9 +4,10 @@
  *
  * `persistent` is what the allocator holds once trainer and network are made: measured. batch(m) is
  * the loader's three tensors. The arena comes from the memory plan of the compiled step, recorded
- * over tensors without values, so it is exact. A step that is not compiled has no plan: two trial
- * micro-steps on a few samples give a line through which larger ones are predicted; that row is
- * marked as not exact.
+ * over tensors without values, so it is exact; what the loss function allocates by itself while it is
+ * recorded, constants say, is measured and added. A step that is not compiled, or reads a value in the
+ * middle, has no plan: two trial micro-steps on a few samples give a line through which larger ones
+ * are predicted; that row is marked as not exact. Evaluation stays below the same peak (evaluate.c).
  *
  * Candidates are the effective batch cut into 1, 2, 4, ... equal parts, rounded up. Fewer micro-steps
  * have less overhead and larger matrices, so the largest that fits is taken.
@@ -51,6 +52,13 @@ static hod_tensor *rows_placeholder(int64_t n, hod_shape row, hod_dtype dtype)
     return hod_placeholder(dtype, s);
 }
 
+/* Did preparing fail because the body reads a value, which a call would have? */
+static bool reads_values(const hod_trainer *t, const hod_fn *f)
+{
+    return hod_fn_report(f).graph_breaks > 0 && !t->spec.fullgraph &&
+           hod_error_kind_pending() == HOD_ERROR_STATE;
+}
+
 int64_t hod__trainer_step_arena(hod_trainer *t, hod_fn *f, const hod_dataset *d, int64_t n)
 {
     HOD_SCOPE(s);
@@ -65,6 +73,10 @@ int64_t hod__trainer_step_arena(hod_trainer *t, hod_fn *f, const hod_dataset *d,
     int rc = hod_fn_prepare(f, in);
     t->batch = NULL;
     hod_random_begin(t->spec.seed, 0, NULL);
+    if (rc != 0 && reads_values(t, f)) {
+        hod_error_take(NULL);
+        return 0;
+    }
     return rc != 0 ? -1 : hod_fn_report(f).arena_bytes;
 }
 
@@ -90,7 +102,7 @@ static int update_arena(hod_trainer *t)
 
 /* ---- without a memory plan ---- */
 
-/* What is taken beyond `before` while nothing is freed or kept; starts the peak again. */
+/* The peak since it was started, beyond `before`; starts it again. */
 static double taken(int64_t before)
 {
     double bytes = (double)(hod_memory().allocated_peak - before);
@@ -111,20 +123,20 @@ static int update_in_vain(hod_trainer *t)
 }
 
 /* Runs one micro-step on n samples and an update, and undoes them; *bytes is what the step took at
- * most. */
-static int probe(hod_trainer *t, int64_t n, double *bytes)
+ * most beyond `base`. A compiled step in pieces keeps an arena and what crosses the breaks. */
+static int probe(hod_trainer *t, int64_t base, int64_t n, double *bytes)
 {
     hod_loader *l = hod_loader_new(.dataset = t->data);
     hod_batch b;
     int rc = l && hod_loader_next(l, n, &b) == 1 ? hod__trainer_buffers_save(t) : -1;
+    base += hod__trainer_batch_bytes(t->data, n);
     hod_memory_reset_peak();
-    int64_t before = hod_memory().allocated;
     if (rc == 0)
         rc = hod__trainer_micro_step(t, &b);
-    *bytes = taken(before);
+    *bytes = taken(base);
     if (rc == 0)
         rc = update_in_vain(t);
-    t->probe_update = taken(before);
+    t->probe_update = taken(base);
     if (rc == 0)
         rc = hod__trainer_window_discard(t);
     hod_loader_free(l);
@@ -132,7 +144,7 @@ static int probe(hod_trainer *t, int64_t n, double *bytes)
     return rc;
 }
 
-/* The line through two trials; the first call of all makes what is made once. */
+/* The line through two trials; the first call of each size makes what is made once. */
 static int probe_line(hod_trainer *t)
 {
     if (t->probed)
@@ -140,7 +152,12 @@ static int probe_line(hod_trainer *t)
     int64_t e = t->spec.effective_batch, most = HOD_MIN(e, hod_dataset_count(t->data));
     int64_t a = HOD_MIN(most, 4), b = HOD_MIN(most, 8);
     double at_a, at_b;
-    if (probe(t, a, &at_a) != 0 || probe(t, a, &at_a) != 0 || probe(t, b, &at_b) != 0)
+    hod_loader_let_go(t->loader);
+    if (hod__trainer_new_arena(t) != 0)
+        return -1;
+    int64_t base = hod_memory().allocated;
+    if (probe(t, base, a, &at_a) != 0 || probe(t, base, a, &at_a) != 0 ||
+        probe(t, base, b, &at_b) != 0 || probe(t, base, b, &at_b) != 0)
         return -1;
     t->probe_slope = b > a ? (at_b - at_a) / (double)(b - a) : at_a / (double)a;
     t->probe_base = at_a - t->probe_slope * (double)a;
@@ -156,6 +173,21 @@ static int64_t window_size(const hod_trainer *t)
     return HOD_MIN(t->spec.effective_batch, hod_dataset_count(t->data));
 }
 
+/* The arena of a micro-step and what its body allocates beside it, as the second recording shows:
+ * the first makes what is made once. As hod__trainer_step_arena. */
+static int64_t step_bytes(hod_trainer *t, int64_t micro)
+{
+    if (t->spec.compile == HOD_COMPILE_EAGER)
+        return 0;
+    int64_t arena = hod__trainer_step_arena(t, t->accumulate, t->data, micro);
+    if (arena <= 0)
+        return arena;
+    hod_memory_reset_peak();
+    int64_t before = hod_memory().allocated;
+    arena = hod__trainer_step_arena(t, t->accumulate, t->data, micro);
+    return arena <= 0 ? arena : round_up(arena) + hod_memory().allocated_peak - before;
+}
+
 /* Bytes that the programs take for a micro-batch; remembered. */
 static int arena_of(hod_trainer *t, int64_t micro, hod_plan_memo *out)
 {
@@ -163,9 +195,7 @@ static int arena_of(hod_trainer *t, int64_t micro, hod_plan_memo *out)
     while (i + 1 < HOD_PLAN_ROWS && t->memo[i].micro && t->memo[i].micro != micro)
         i++;
     if (t->memo[i].micro != micro) {
-        int64_t arena = t->spec.compile == HOD_COMPILE_EAGER
-                            ? 0
-                            : hod__trainer_step_arena(t, t->accumulate, t->data, micro);
+        int64_t arena = step_bytes(t, micro);
         if (arena < 0)
             return -1;
         bool exact = arena > 0;
@@ -220,6 +250,15 @@ static int ready(hod_trainer *t, hod_dataset *data)
     return 0;
 }
 
+/* Planning looks at one size after another; reports and views are about the last. This makes it
+ * the chosen one. */
+static int look_at_chosen(hod_trainer *t)
+{
+    if (!t->micro || t->spec.compile == HOD_COMPILE_EAGER)
+        return 0;
+    return hod__trainer_step_arena(t, t->accumulate, t->data, t->micro) < 0 ? -1 : 0;
+}
+
 int hod_trainer_plan(hod_trainer *t, hod_dataset *data, hod_plan *plan)
 {
     if (!t || !plan || ready(t, data) != 0)
@@ -240,7 +279,7 @@ int hod_trainer_plan(hod_trainer *t, hod_dataset *data, hod_plan *plan)
         }
         plan->n++;
     }
-    return 0;
+    return look_at_chosen(t);
 }
 
 /* ---- choosing ---- */
@@ -314,7 +353,7 @@ int hod_trainer_prepare(hod_trainer *t, hod_dataset *data)
     int rc = choose(t, 0, &row);
     if (rc != 1)
         return rc == 0 ? nothing_fits(t, &row) : -1;
-    if (prepare_remainders(t) != 0 || hod__trainer_new_arena(t) != 0)
+    if (prepare_remainders(t) != 0 || look_at_chosen(t) != 0 || hod__trainer_new_arena(t) != 0)
         return -1;
     hod_memory_reset_peak();
     return 0;
@@ -325,7 +364,7 @@ int hod__trainer_shrink(hod_trainer *t)
     hod_plan_row row;
     int rc = hod__trainer_new_arena(t) == 0 ? choose(t, t->micro, &row) : -1;
     hod_memory_empty_cache();
-    return rc == 1 && prepare_remainders(t) != 0 ? -1 : rc;
+    return rc == 1 && (prepare_remainders(t) != 0 || look_at_chosen(t) != 0) ? -1 : rc;
 }
 
 /* ---- the table ---- */

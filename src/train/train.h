@@ -36,10 +36,10 @@ struct hod_trainer {
 
     hod_arena *arena;
     hod_fn *accumulate, *update, *statistics, *evaluate;
-    hod_tensor *loss_sum, *weight_sum;      /* () f64: of the window so far */
-    struct hod_evaluation_sums *evaluation; /* NULL until the first */
-    const hod_batch *batch;                 /* of the micro-batch that runs */
-    bool has_statistics;                    /* some module counts once per update */
+    hod_tensor *loss_sum, *weight_sum; /* () f64: of the window so far */
+    struct hod_evaluation_sums *evaluation;
+    const hod_batch *batch; /* of the micro-batch that runs */
+    bool has_statistics;    /* some module counts once per update */
 
     hod_dataset *data; /* counted; NULL until the first step */
     hod_loader *loader;
@@ -88,7 +88,7 @@ int hod__trainer_new_arena(hod_trainer *t);
 /* What a loader holds for a batch of n samples, bytes. */
 int64_t hod__trainer_batch_bytes(const hod_dataset *d, int64_t n);
 /* Records and plans f for n samples without running it: its arena in bytes, 0 when it would not
- * run as a program; -1 on error. */
+ * run as one program; -1 on error. */
 int64_t hod__trainer_step_arena(hod_trainer *t, hod_fn *f, const hod_dataset *d, int64_t n);
 /* A function of (input, target, index) or of nothing that shares the arena. */
 hod_fn *hod__trainer_part_new(hod_trainer *t, hod_body body, int inputs, const char *name);
@@ -96,7 +96,8 @@ hod_fn *hod__trainer_part_new(hod_trainer *t, hod_body body, int inputs, const c
 hod_loss hod__trainer_loss_of(hod_trainer *t, hod_tensor *const *in);
 /* sum += value, both single values; no gradient flows. 0 or -1. */
 int hod__trainer_add(hod_tensor *sum, hod_tensor *value);
-hod_tensor *hod__trainer_sum_new(void); /* () f64, 0, outside of scopes */
+hod_tensor *hod__trainer_sum_new(void);          /* () f64, 0, outside of scopes */
+int hod__trainer_evaluation_new(hod_trainer *t); /* what an evaluation adds up in. 0 or -1 */
 void hod__trainer_evaluation_free(hod_trainer *t);
 
 /* Names and tensors for a file, in a block that hod__names_free frees. */

@@ -196,6 +196,7 @@ static int build(hod_trainer *t)
     t->loss_sum = hod__trainer_sum_new();
     t->weight_sum = hod__trainer_sum_new();
     return t->buffers && t->loss_sum && t->weight_sum && hod__random() &&
+                   hod__trainer_evaluation_new(t) == 0 &&
                    hod_update_prepare(t->optimizer, &(hod_update_spec){0}) == 0
                ? programs_new(t)
                : -1;

@@ -1,6 +1,7 @@
 /* The planner: the predicted peak is the measured one, and the budget is kept. */
 #include "harness.h"
 #include "models/models.h"
+#include "train/train.h"
 #include <hod/memory.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +38,98 @@ TEST(train_plan_lists_the_cuts)
     }
     hod_trainer_free(t);
     hod_module_free(net);
+    hod_dataset_free(data);
+}
+
+/* A loss with constants of its own, which it makes anew each time. */
+static hod_loss with_constants(hod_module *net, const hod_batch *b)
+{
+    hod_loss l = model_classify(net, b);
+    return (hod_loss){hod_mul(l.sum, hod_scalar(1)), l.weight};
+}
+
+/* Evaluating in between, with averaged parameters and a metric, stays below what training takes. */
+TEST(train_plan_covers_evaluation)
+{
+    hod_dataset *data = data_new();
+    for (int64_t micro = 32; micro >= 2; micro /= 4) {
+        hod_module *net = net_new();
+        hod_trainer *t =
+            hod_trainer_new(net, with_constants, .effective_batch = 32, .micro_batch = micro,
+                            .updates = 4, .ema = 0.9, .optimizer = hod_adamw(.lr = 1e-3));
+        hod_evaluation e;
+        for (hod_update u; hod_trainer_step(t, data, &u);)
+            EQ_INT(hod_trainer_evaluate(t, data, &e), 0);
+        CHECK(!hod_error());
+        double peak = (double)hod_memory().allocated_peak;
+        NEAR(peak / (double)hod_trainer_predicted_peak(t), 1, 1e-3);
+        CHECK(peak <= (double)hod_trainer_predicted_peak(t));
+        hod_trainer_free(t);
+        hod_module_free(net);
+    }
+    hod_dataset_free(data);
+}
+
+/* Whatever else was planned, reports and views are about the micro-batch that was chosen; the 4
+ * samples left at the end of 100 are another program. */
+TEST(train_plan_reports_the_choice)
+{
+    hod_dataset *data = data_new();
+    hod_module *net = net_new();
+    hod_trainer *t = TRAINER(net, .memory_budget = HOD_MIB(6));
+    hod_plan p;
+    EQ_INT(hod_trainer_prepare(t, data), 0);
+    const hod_fn *f = hod_trainer_fn(t, HOD_PART_ACCUMULATE);
+    int64_t arena = hod_fn_report(f).arena_bytes;
+    EQ_INT(hod_trainer_plan(t, data, &p), 0);
+    EQ_INT(hod_fn_report(f).arena_bytes, arena);
+    EQ_INT(hod_fn_report(f).recompiles, 0); /* planning is no recompiling */
+    EQ_INT(arena, p.rows[p.chosen].predicted_peak_bytes - p.persistent_bytes -
+                      hod__trainer_batch_bytes(data, hod_trainer_micro_batch(t)));
+    hod_trainer_free(t);
+    hod_module_free(net);
+    hod_dataset_free(data);
+}
+
+/* A value that the loss reads breaks the step in two: that has no plan, but trains. */
+static hod_loss reads_a_value(hod_module *net, const hod_batch *b)
+{
+    hod_loss l = model_classify(net, b);
+    double x = hod_item(l.sum);
+    return x > 0 ? l : (hod_loss){hod_neg(l.sum), l.weight};
+}
+
+static double train_reading(hod_dataset *data, hod_compile_mode mode, bool fullgraph)
+{
+    hod_module *net = net_new();
+    hod_trainer *t = hod_trainer_new(net, reads_a_value, .effective_batch = 32, .micro_batch = 16,
+                                     .compile = mode, .fullgraph = fullgraph, .updates = 4,
+                                     .memory_budget = HOD_GIB(1), .optimizer = hod_sgd(.lr = .01));
+    hod_update u = {0};
+    hod_plan p;
+    while (hod_trainer_step(t, data, &u))
+        continue;
+    if (!hod_error()) {
+        CHECK(hod_trainer_plan(t, data, &p) == 0 && !p.rows[p.chosen].exact);
+        NEAR((double)u.peak_bytes / (double)hod_trainer_predicted_peak(t), 1, 0.05);
+    }
+    hod_trainer_free(t);
+    hod_module_free(net);
+    return u.loss;
+}
+
+TEST(train_plan_allows_for_a_value_that_is_read)
+{
+    hod_dataset *data = data_new();
+    double eager = train_reading(data, HOD_COMPILE_EAGER, false);
+    double compiled = train_reading(data, HOD_COMPILE_DEFAULT, false);
+    if (hod_error())
+        FAIL("%s", hod_error());
+    NEAR(compiled, eager, 1e-5 * eager);
+    train_reading(data, HOD_COMPILE_DEFAULT, true);
+    hod_error_record e;
+    CHECK(hod_error_take(&e));
+    CHECK(strstr(e.text, "graph break at ") && strstr(e.text, "test_train_plan.c:"));
     hod_dataset_free(data);
 }
 
