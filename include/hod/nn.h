@@ -298,4 +298,8 @@ HOD_API hod_module *hod_nn_relu_make(hod_module *parent, const char *name);
 HOD_API hod_module *hod_nn_sequential_make(hod_module *parent, const char *name);
 #define hod_nn_sequential(parent, name) hod_nn_sequential_make((hod_module *)(parent), name)
 
+#ifndef HOD_NO_PLACES
+#define hod_module_call(...) (hod_here(__FILE__, __LINE__), hod_module_call(__VA_ARGS__))
+#endif
+
 #endif
