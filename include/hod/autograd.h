@@ -128,6 +128,11 @@ HOD_API const char *hod_grad_node_name(const hod_grad_node *n); /* "mul" */
 HOD_API int hod_grad_node_inputs(const hod_grad_node *n);
 /* The node input i comes from; NULL when it is a leaf or needs no gradient. */
 HOD_API const hod_grad_node *hod_grad_node_next(const hod_grad_node *n, int i);
+/* Which of that node's results it is; most nodes have one. */
+HOD_API int hod_grad_node_next_result(const hod_grad_node *n, int i);
+HOD_API int hod_grad_node_results(const hod_grad_node *n);
+/* Where the operator was called; *file is NULL when that is not known. */
+HOD_API void hod_grad_node_place(const hod_grad_node *n, const char **file, int *line);
 /* The leaf that input i is; NULL when it is none. */
 HOD_API const hod_tensor *hod_grad_node_leaf(const hod_grad_node *n, int i);
 /* One node a line, results first: "%3 = mul(%2, leaf (3)) -> f32 (3)  model.c:12". 0 or -1. */
@@ -157,15 +162,16 @@ typedef struct hod_gradcheck_report {
 
 typedef struct hod_gradcheck_spec {
     void *context; /* for the function; NULL is allowed */
-    double step;   /* 0: 1e-6, times max(1, |x|) */
-    double rtol;   /* 0: 1e-3 */
-    double atol;   /* 0: 1e-5 */
+    double step;   /* 0: 1e-6, times max(1, |x|); f32 inputs: 4e-3 */
+    double rtol;   /* 0: 1e-3; f32: 1e-2 */
+    double atol;   /* 0: 1e-5; f32: 1e-3 */
+    bool keep_f32; /* f32 inputs stay f32: for functions that take nothing else */
     char end_;
 } hod_gradcheck_spec;
 
 /* Compares the gradients of fn with central differences in f64: for every element of every float
  * input, the derivative of <u, fn(x)> with a fixed pseudo-random u. 0 and *report, or -1 when fn
- * failed. Inputs are copied; fn must be a function of its inputs only.
+ * failed. Inputs are copied, to f64; fn must be a function of its inputs only.
  *     hod_gradcheck(fn, 2, inputs, &report, NULL, .rtol = 1e-4) */
 #define hod_gradcheck(fn, n, inputs, report, ...)                                                  \
     hod_gradcheck_make(fn, n, inputs, report, &(hod_gradcheck_spec){__VA_ARGS__, .end_ = 0})

@@ -150,4 +150,8 @@ HOD_API void hod_scaler_update(hod_scaler *s, bool skipped);
 /* Exchanges parameters and their averages, for evaluating or saving; call it again to go back. */
 HOD_API int hod_optimizer_swap_ema(hod_optimizer *o);
 
+#ifndef HOD_NO_PLACES
+#define hod_update_make(...) (hod_here(__FILE__, __LINE__), hod_update_make(__VA_ARGS__))
+#endif
+
 #endif

@@ -29,6 +29,22 @@ const hod_grad_node *hod_grad_node_next(const hod_grad_node *n, int i)
     return n && i >= 0 && i < n->n ? n->edge[i].node : NULL;
 }
 
+int hod_grad_node_next_result(const hod_grad_node *n, int i)
+{
+    return n && i >= 0 && i < n->n ? n->edge[i].output : 0;
+}
+
+int hod_grad_node_results(const hod_grad_node *n)
+{
+    return n ? n->outputs : 0;
+}
+
+void hod_grad_node_place(const hod_grad_node *n, const char **file, int *line)
+{
+    *file = n ? n->from.file : NULL;
+    *line = n ? n->from.line : 0;
+}
+
 const hod_tensor *hod_grad_node_leaf(const hod_grad_node *n, int i)
 {
     return n && i >= 0 && i < n->n ? n->edge[i].leaf : NULL;

@@ -300,6 +300,58 @@ TEST(backward_anomaly_names_the_forward_call)
     CHECK(hod_detect_anomaly(false));
 }
 
+/* A gradient that is not finite when it comes is nobody's fault in the graph. */
+static hod_tensor *to_infinity(void *context, hod_tensor *g)
+{
+    (void)context;
+    return hod_div_scalar(g, 0);
+}
+
+TEST(backward_anomaly_names_gradients_that_were_given)
+{
+    hod_tensor *x = leaf_of(HOD_SHAPE(2), (double[]){1, 2}), *y = hod_exp(x);
+    CHECK(!hod_detect_anomaly(true));
+    hod_tensor *g = hod_from_doubles((double[]){1, NAN}, HOD_SHAPE(2));
+    ERROR_IS("backward: the gradient given for (2) is NaN at element 1", hod_backward_with(y, g));
+    EQ_INT(hod_add_grad_hook(y, to_infinity, NULL), 0);
+    EQ_INT(hod_backward(hod_sum(y)), -1);
+    CHECK(strstr(hod_error(), "backward of exp at "));
+    CHECK(strstr(hod_error(), "the whole gradient of its result (2) is Inf at element 0"));
+    hod_error_take(NULL);
+    CHECK(hod_detect_anomaly(false) && !hod_grad(x));
+}
+
+TEST(backward_hooks_can_be_removed)
+{
+    int calls = 0;
+    hod_tensor *w = leaf(3);
+    EQ_INT(hod_add_grad_hook(w, twice, &calls), 0);
+    EQ_INT(hod_add_grad_hook(w, twice, &calls), 0);
+    EQ_INT(hod_remove_grad_hook(w, twice, &calls), 0);
+    EQ_INT(hod_backward(hod_mul(w, w)), 0);
+    NEAR(hod_item(hod_grad(w)), 12, 0);
+    EQ_INT(calls, 1);
+    EQ_INT(hod_remove_grad_hook(w, twice, &calls), 0);
+    ERROR_IS("gradient hook: () has no such hook", hod_remove_grad_hook(w, twice, &calls));
+}
+
+TEST(backward_from_several_results)
+{
+    hod_tensor *a = leaf(2), *b = leaf(3), *y[3], *g[2];
+    y[0] = hod_mul(a, b);
+    y[1] = hod_mul(y[0], y[0]); /* on the way from one to the other */
+    y[2] = a;                   /* a leaf is a result, too */
+    hod_tensor *seed[] = {HOD_ONES, hod_scalar(10), hod_scalar(1000)};
+    EQ_INT(hod_grad_of_many(3, y, seed, 2, ((hod_tensor *[]){a, b}), g, .retain_graph = true), 0);
+    NEAR(hod_item(g[0]), 3 + 10 * 2 * 6 * 3 + 1000, 0);
+    NEAR(hod_item(g[1]), 2 + 10 * 2 * 6 * 2, 0);
+    CHECK(!hod_grad(a) && !hod_grad(b));
+    EQ_INT(hod_backward_many(3, y, seed), 0);
+    NEAR(hod_item(hod_grad(a)), hod_item(g[0]), 0);
+    NEAR(hod_item(hod_grad(b)), hod_item(g[1]), 0);
+    ERROR_IS("backward: 0 results, 1 to 64 are possible", hod_backward_many(0, y, NULL));
+}
+
 TEST(backward_graph_can_be_walked)
 {
     hod_tensor *w = leaf(3), *y = hod_exp(hod_mul(w, w));
@@ -308,12 +360,23 @@ TEST(backward_graph_can_be_walked)
     EQ_INT(hod_grad_node_inputs(n), 1);
     EQ_STR(hod_grad_node_name(hod_grad_node_next(n, 0)), "mul");
     CHECK(hod_grad_node_leaf(hod_grad_node_next(n, 0), 1) == w);
+    const char *file;
+    int line;
+    hod_grad_node_place(n, &file, &line);
+    CHECK(strstr(file, "test_backward.c") && line > 0);
+    EQ_INT(hod_grad_node_results(n) + hod_grad_node_next_result(n, 0), 1);
     char text[512] = "";
     FILE *f = fmemopen(text, sizeof text, "w");
     EQ_INT(hod_print_graph(y, f), 0);
     fclose(f);
     CHECK(strstr(text, "%0 = mul(leaf (), leaf ()) -> f32 ()"));
     CHECK(strstr(text, "%1 = exp(%0) -> f32 ()"));
+    f = fmemopen(text, sizeof text, "w");
+    EQ_INT(hod_print_graph_dot(hod_mul(w, w), f), 0);
+    fclose(f);
+    CHECK(strstr(text, "n0 [label=\"mul\\nf32 ()\\ntest_backward.c:"));
+    char *box = strstr(text, "shape=box");
+    CHECK(box && !strstr(box + 1, "shape=box")); /* one box, two arrows */
 }
 
 /* Half the quotients of a network divide by a constant: their results need not stay. */

@@ -269,3 +269,29 @@ TEST(gradcheck_compositions)
     EQ_INT(hod_gradgradcheck(compositions, 3, in, &r, NULL, .rtol = 1e-5, .atol = 1e-6), 0);
     CHECK(r.passed);
 }
+
+/* A user's kernel may know f32 only: the differences then use a wider step. */
+static hod_tensor *f32_only(void *context, hod_tensor *const *in, int n)
+{
+    (void)n;
+    if (hod_tensor_dtype(in[0]) != HOD_F32)
+        return hod_refuse("f32 only");
+    hod_tensor *y = hod_mul(hod_tanh(in[0]), in[1]);
+    return context ? hod_mul(hod_detach(y), in[0]) : y; /* with half of its derivative hidden */
+}
+
+TEST(gradcheck_in_f32_for_functions_that_take_nothing_else)
+{
+    float values[2][4] = {{-1.5F, 0.2F, 0.7F, 3}, {1, -2, 0.5F, 1.5F}};
+    hod_tensor *in[2];
+    for (int i = 0; i < 2; i++)
+        in[i] = hod_from_floats(values[i], HOD_SHAPE(4));
+    hod_gradcheck_report r;
+    EQ_INT(hod_gradcheck(f32_only, 2, in, &r, NULL, .keep_f32 = true), 0);
+    CHECK(r.passed && r.compared == 8);
+    EQ_INT(hod_gradgradcheck(f32_only, 2, in, &r, NULL, .keep_f32 = true), 0);
+    CHECK(r.passed && r.compared == 8);
+    EQ_INT(hod_gradcheck(f32_only, 2, in, &r, &r, .keep_f32 = true), 0);
+    CHECK(!r.passed);
+    ERROR_IS("f32 only", hod_gradcheck(f32_only, 2, in, &r, NULL));
+}
