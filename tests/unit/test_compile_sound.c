@@ -1036,3 +1036,35 @@ TEST(compile_sound_replay_time)
     printf("    %.1f ns an operator, its kernel's share included\n", best * 1e6);
     hod_fn_free(f);
 }
+
+/* ---- anomaly mode ---- */
+
+/* Every gradient is read, so the function breaks at each; what it finds is named as in eager mode. */
+static int has_a_nan(void *job, hod_tensor *const *in, hod_tensor **out)
+{
+    (void)job;
+    out[0] = hod_sum(hod_mul_scalar(hod_sqrt(in[0]), 0));
+    return hod_backward(out[0]);
+}
+
+TEST(compile_sound_anomaly_mode_names_the_forward_call)
+{
+    HOD_SCOPE(s);
+    hod_tensor *x = hod_requires_grad(hod_zeros(HOD_F32, HOD_SHAPE(3)), true), *y;
+    hod_fn *f = hod_compile(has_a_nan, NULL, .inputs = 1, .outputs = 1);
+    EQ_INT(hod_fn_call(f, &x, &y), 0);
+    CHECK(isnan(hod_item(hod_select(hod_grad(x), 0, 0))));
+    for (int i = 0; i < 2; i++) { /* recorded, then replayed */
+        hod_zero_grad(x);
+        hod_detect_anomaly(true);
+        EQ_INT(hod_fn_call(f, &x, &y), -1);
+        hod_detect_anomaly(false);
+        CHECK(strstr(hod_error(), "backward of sqrt"));
+        CHECK(strstr(hod_error(), "the gradient for input 0 (3) is NaN at element 0"));
+        hod_error_take(NULL);
+    }
+    hod_zero_grad(x);
+    EQ_INT(hod_fn_call(f, &x, &y), 0); /* and off again it is what it was */
+    EQ_INT(hod_fn_report(f).graph_breaks, 0);
+    hod_fn_free(f);
+}
