@@ -37,7 +37,7 @@ typedef struct hollow_value {
 } hollow_value;
 
 struct hod_checkpoint {
-    int64_t refs;
+    atomic_int refs;
     hod_checkpoint_fn *fn;
     hod_check_fn *one; /* instead of fn: with one result */
     void *context;
@@ -68,7 +68,7 @@ bool hod_recomputing(void)
 
 static void release(region *c)
 {
-    if (--c->refs > 0)
+    if (atomic_fetch_sub(&c->refs, 1) != 1)
         return;
     for (int i = 0; i < c->n; i++) {
         hod__saved_drop(&c->in[i].saved);
@@ -142,7 +142,7 @@ int hod__checkpoint_save(hod_saved *s, hod_tensor *t)
             return -1;
         s->hollow = c;
         s->index = c->n_values - 1;
-        c->refs++;
+        atomic_fetch_add(&c->refs, 1);
         return 0;
     }
     /* The nodes of this run die with it: nothing is saved in them. */
@@ -255,7 +255,7 @@ hod_tensor *hod__checkpoint_value(const hod_saved *s, uint32_t *version)
             return NULL;
         }
         c->filled = true;
-        c->refs++;
+        atomic_fetch_add(&c->refs, 1);
         c->next = filled;
         filled = c;
     }
@@ -313,7 +313,7 @@ static region *checkpoint_new(const region *like, int n, hod_tensor *const *in)
     if (!c)
         return NULL;
     *c = *like;
-    c->refs = 1;
+    atomic_init(&c->refs, 1);
     c->from.name = "checkpoint";
     hod__place(&c->from.file, &c->from.line);
     c->random = *random;

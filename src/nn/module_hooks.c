@@ -54,8 +54,10 @@ void hod__module_hooks_free(hod_module *m)
 int hod_module_add_hook_make(hod_module *m, hod_module_hook_kind kind, hod_module_hook *hook,
                              void *context)
 {
-    if (!m || !hook)
-        return m ? HOD_FAIL_RC(ARGUMENT, "%s: a hook that is no function", m->type) : -1;
+    if (!m || m->failed) /* its constructor's error is pending */
+        return -1;
+    if (!hook)
+        return HOD_FAIL_RC(ARGUMENT, "%s: a hook that is no function", m->type);
     if (!m->hooks) {
         m->hooks = hod__alloc(1, sizeof *m->hooks);
         if (!m->hooks)
