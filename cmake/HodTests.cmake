@@ -80,6 +80,7 @@ hod_test(harness sh tests/selftest.sh $<TARGET_FILE:hod-selftest> ${hang})
 hod_glob(HOD_GOLDEN tests/golden/*.c)
 add_executable(hod-golden ${HOD_GOLDEN})
 target_link_libraries(hod-golden PRIVATE hod-objects)
+hod_test(golden.table hod-golden) # all families together: every row of ops.def is reached
 foreach(source IN LISTS HOD_GOLDEN)
     cmake_path(GET source STEM stem)
     if(stem MATCHES "^bind_(.*)$")

@@ -178,4 +178,4 @@ static const gold_binding rows[] = {
     ROW("int", bind_int),
     ROW("long", bind_long),
 };
-GOLD_FAMILY(pointwise)
+GOLD_FAMILY(pointwise, 1599, 1018)

@@ -94,4 +94,4 @@ static const gold_binding rows[] = {
     ROW("softmax", bind_softmax),
     ROW("log_softmax", bind_log_softmax),
 };
-GOLD_FAMILY(reduce)
+GOLD_FAMILY(reduce, 472, 223)

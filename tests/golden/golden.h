@@ -80,13 +80,15 @@ typedef struct gold {
     hod_tensor *const *x; /* the case's tensors, of the type under test */
     int n_y;
     hod_tensor *y[GOLD_MAX_TENSORS];
+    bool first_only;
     const char *skipped; /* the reason */
 } gold;
 
 typedef struct gold_binding {
-    const char *op;                  /* PyTorch's name */
-    int (*call)(gold *c);            /* 0: results in y; -1: an error or gold_skip */
-    double f32;                      /* tolerance in f32; 0: 1e-6. 1e-5 where a sum is long */
+    const char *op;       /* PyTorch's name */
+    int (*call)(gold *c); /* 0: results in y; -1: an error or gold_skip */
+    int roundings; /* in f16 and bf16, where hod has several operators for PyTorch's one; 0: 1 */
+    double f32;    /* tolerance in f32; 0: 1e-6. 1e-5 where a sum is long */
     const char *empty[GOLD_COLUMNS]; /* why a column is not shown */
 } gold_binding;
 
@@ -94,20 +96,27 @@ typedef struct gold_family {
     const char *name;
     const gold_binding *rows;
     int n;
+    int cases, run; /* committed: neither the file's cases nor those that run may become fewer */
 } gold_family;
+#define GOLD_FAMILY(name_, cases_, run_)                                                           \
+    const gold_family gold_##name_ = {#name_, rows, (int)(sizeof rows / sizeof *rows), cases_,     \
+                                      run_};
+extern const gold_family gold_pointwise, gold_reduce, gold_movement, gold_index, gold_sort,
+    gold_matmul, gold_conv, gold_norm, gold_pool, gold_resample, gold_attention, gold_rnn,
+    gold_loss;
 #define ROW(op_, ...)                                                                              \
     {                                                                                              \
         .op = op_, .call = __VA_ARGS__                                                             \
     }
-#define GOLD_FAMILY(name_)                                                                         \
-    const gold_family gold_##name_ = {#name_, rows, (int)(sizeof rows / sizeof *rows)};
 
 /* Results of a binding: one, or n of them. */
 int gold_one(gold *c, hod_tensor *y);
 int gold_many(gold *c, int n, hod_tensor *const *y);
+/* The first of PyTorch's results where hod has no others (indices of a maximum). */
+int gold_first(gold *c, hod_tensor *y);
 int gold_skip(gold *c, const char *reason); /* -1 */
 /* A loss by PyTorch's "reduction"; `rows` (NULL: skipped) is the loss unreduced. */
-int gold_loss(gold *c, hod_loss loss, hod_tensor *rows);
+int gold_reduced(gold *c, hod_loss loss, hod_tensor *rows);
 
 /* Arguments by name; `otherwise` when the case does not have it. */
 bool gold_has(const gold *c, const char *name);
@@ -171,5 +180,10 @@ __attribute__((format(printf, 5, 6))) void gold_note(gold_line *line, gold_colum
                                                      const char *what, ...);
 void gold_check_derivatives(gold_line *line, const gold_case *cases, int n, bool verbose);
 void gold_check_compiled(gold_line *line, const gold_case *cases, int n, bool verbose);
+
+/* While on, notes which rows of ops.def are called. */
+void gold_watch(bool on);
+/* Prints the rows that were not; how many of them have no reason. */
+int gold_print_unreached(void);
 
 #endif

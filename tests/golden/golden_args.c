@@ -78,7 +78,8 @@ int64_t gold_int(const gold *c, const char *name, int64_t otherwise)
 {
     const json_t *v = gold_json(c, name);
     const gold_array *a = array_of(c, v);
-    return a && a->n == 1       ? a->ints[0]
+    return !v                   ? otherwise
+           : a && a->n == 1     ? a->ints[0]
            : json_is_integer(v) ? json_integer_value(v)
                                 : (int64_t)number(v, (double)otherwise);
 }
@@ -134,13 +135,19 @@ int gold_one(gold *c, hod_tensor *y)
     return gold_many(c, 1, &y);
 }
 
+int gold_first(gold *c, hod_tensor *y)
+{
+    c->first_only = true;
+    return gold_one(c, y);
+}
+
 int gold_skip(gold *c, const char *reason)
 {
     c->skipped = reason;
     return -1;
 }
 
-int gold_loss(gold *c, hod_loss loss, hod_tensor *rows)
+int gold_reduced(gold *c, hod_loss loss, hod_tensor *rows)
 {
     const char *reduction = TEXT(reduction, "mean");
     if (strcmp(reduction, "none") == 0)

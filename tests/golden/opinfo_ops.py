@@ -8,12 +8,15 @@ A row is  "name[.variant] parameter..."  with options in brackets at its end:
     r       reference inputs, too (special values, odd shapes)
     nz      no zero-size cases are made
     N       a number: at most so many cases (default 24)
+    L       f32 may be off by 1e-5, for its sums are long; else by 1e-6
     lN      at most N elements in the inputs, and in the results (default 700)
 
-A name with a leading "+" is a maker of opinfo_made.py. A last parameter with a leading "*" takes
+A name with a leading "+" is a maker of opinfo_made.py or opinfo_made_nets.py; the cases of
+"<operator>_more" and "<operator>_tensors_more" join the operator's. A last parameter with a leading "*" takes
 all positional arguments that are left.
 """
 import dataclasses
+import re
 
 import torch
 
@@ -33,9 +36,11 @@ class Row:
     dtypes: tuple = (torch.float64,)
     most: int = 24
     limit: int = 700
+    long: bool = False
 
 
 F = "nn.functional."
+LONG = ["matmul", "conv", "norm", "attention", "rnn", "loss"]  # families of long sums
 UNARY = """neg abs sign reciprocal exp expm1 log log1p sqrt rsqrt square sin cos tanh sigmoid erf
 floor ceil round trunc isnan isinf isfinite"""
 POINTWISE = f"""
@@ -44,13 +49,18 @@ logical_not input [r i B]
 {F}silu input [r]
 {F}mish input [r]
 {F}hardswish input [r]
++hardswish_more input
 {F}hardsigmoid input [r]
 {F}relu6 input [r]
 {F}hardtanh input min_val max_val [r]
 {F}leaky_relu input negative_slope [r]
++leaky_relu_more input negative_slope
 {F}elu input alpha [r]
++elu_more input alpha
 {F}gelu input approximate [r]
++gelu_more input approximate
 {F}softplus input beta threshold [r]
++softplus_more input beta threshold
 {F}logsigmoid input [r]
 {F}dropout input p training
 add input other [b r i 40]
@@ -82,9 +92,12 @@ bitwise_not input [I B]
 bitwise_left_shift input other [b I]
 bitwise_right_shift input other [b I]
 clamp input min max [b i 40]
++clamp_more input min max
++clamp_tensors_more input min max
 clamp_min input other [b]
 clamp_max input other [b]
 where input condition other [b]
++where_more input condition other [b]
 lerp input end weight [b 40]
 float input
 double input
@@ -130,9 +143,12 @@ view input shape
 permute input dims
 transpose input dim0 dim1
 expand input size
++expand_more input size
 expand_as input other
 broadcast_to input size
++broadcast_to_more input size
 slice input dim start end step
++slice_more input dim start end step
 select input dim index
 narrow input dim start length
 {F}pad.constant input pad mode value [40]
@@ -178,17 +194,18 @@ masked_fill input mask value [b]
 """
 SORT = f"""
 sort input dim descending [d 60]
++sort_more input dim descending stable
 argsort input dim descending [d 60]
 topk input k dim largest sorted [d 40]
 unique input [d 80]
 nonzero input [40]
 bincount input weights minlength [I]
 searchsorted sorted_sequence input [d 80]
-+sort_ties input dim descending stable
-+nms boxes scores iou_threshold
++nms boxes scores iou_threshold [nz]
 """
 MATMUL = f"""
 matmul input other [b2 40]
++matmul_more input other [b2]
 mm input mat2
 bmm input mat2 [l2000]
 mv input vec
@@ -200,47 +217,52 @@ einsum operands equation [40]
 """
 CONV = f"""
 {F}conv1d input weight bias stride padding dilation groups [l2000 40]
++conv1d_more input weight bias stride padding dilation groups [l2000]
 {F}conv2d input weight bias stride padding dilation groups [l2000 60]
++conv2d_more input weight bias stride padding dilation groups [l2000]
++conv2d_asymmetric input weight padding stride
 {F}conv_transpose1d input weight bias stride padding output_padding groups dilation [l2000 40]
++conv_transpose1d_more input weight bias stride padding output_padding groups dilation [l2000]
 {F}conv_transpose2d input weight bias stride padding output_padding groups dilation [l2000 60]
-+conv_more input weight bias stride padding dilation groups [l2000 60]
-+conv_transpose_more input weight bias stride padding output_padding groups dilation [l2000 40]
++conv_transpose2d_more input weight bias stride padding output_padding groups dilation [l2000]
 """
 NORM = f"""
 {F}batch_norm input running_mean running_var weight bias training momentum eps [40]
++batch_norm_more input running_mean running_var weight bias training momentum eps [40]
 {F}layer_norm input normalized_shape weight bias eps [40]
++layer_norm_more input normalized_shape weight bias eps [40]
 {F}group_norm input num_groups weight bias eps [40]
++group_norm_more input num_groups weight bias eps [40]
 {F}instance_norm input running_mean running_var weight bias use_input_stats momentum eps [40]
 {F}rms_norm input normalized_shape weight eps [40]
-+batch_norm_more input running_mean running_var weight bias training momentum eps [40]
-+layer_norm_more input normalized_shape weight bias eps [40]
 +rms_norm_more input normalized_shape weight eps [40]
 """
 POOL = f"""
 {F}max_pool1d input kernel_size [60]
 {F}max_pool2d input kernel_size [100]
++max_pool2d_more input kernel_size [40]
 {F}avg_pool1d input kernel_size stride padding ceil_mode count_include_pad [40]
 {F}avg_pool2d input kernel_size stride padding ceil_mode count_include_pad divisor_override [60]
++avg_pool2d_more input kernel_size stride padding ceil_mode count_include_pad divisor_override [40]
 {F}adaptive_avg_pool1d input output_size
 {F}adaptive_avg_pool2d input output_size
 {F}adaptive_max_pool1d input output_size return_indices
 {F}adaptive_max_pool2d input output_size return_indices [40]
-+max_pool_more input kernel_size [60]
-+avg_pool_more input kernel_size stride padding ceil_mode count_include_pad divisor_override [60]
 """
 RESAMPLE = f"""
 {F}interpolate.nearest input size scale_factor mode align_corners [40]
++interpolate_nearest_more input size scale_factor mode align_corners
 {F}interpolate.nearest-exact input size scale_factor mode align_corners
 {F}interpolate.linear input size scale_factor mode align_corners [40]
 {F}interpolate.bilinear input size scale_factor mode align_corners [40]
++interpolate_bilinear_more input size scale_factor mode align_corners
 {F}grid_sample input grid mode padding_mode align_corners [60]
-+interpolate_more input size scale_factor mode align_corners [60]
-+grid_sample_more input grid mode padding_mode align_corners [60]
++grid_sample_more input grid mode padding_mode align_corners
 +roi_align input boxes output_size spatial_scale sampling_ratio aligned [60]
 """
 ATTENTION = f"""
-{F}scaled_dot_product_attention query key value attn_mask dropout_p is_causal [l4000 40]
-+attention_more query key value attn_mask dropout_p is_causal scale enable_gqa [l4000 80]
+{F}scaled_dot_product_attention query key value attn_mask dropout_p is_causal [l2000 20]
++scaled_dot_product_attention_more query key value attn_mask dropout_p is_causal scale enable_gqa [40]
 """
 RNN = """
 +lstm input weights hx num_layers bidirectional batch_first lengths [l3000 60]
@@ -257,8 +279,7 @@ LOSS = f"""
 {F}smooth_l1_loss input target
 {F}huber_loss input target
 {F}kl_div input target [40]
-{F}ctc_loss log_probs targets input_lengths target_lengths blank reduction zero_infinity [l4000]
-+ctc_more log_probs targets input_lengths target_lengths blank reduction zero_infinity [80]
++ctc_loss_more log_probs targets input_lengths target_lengths blank reduction zero_infinity [80]
 {F}cosine_similarity input other dim eps
 {F}cosine_embedding_loss input other target
 {F}triplet_margin_loss anchor positive negative [40]
@@ -281,6 +302,8 @@ def options(row, words):
             row.ties = False
         elif w == "r":
             row.reference = True
+        elif w == "L":
+            row.long = True
         elif w == "nz":
             row.zero = False
         elif w == "I":
@@ -294,7 +317,8 @@ def parsed(line, makers):
     line, _, bracket = line.partition("[")
     op, *names = line.split()
     if op[0] == "+":
-        row = Row(op[1:], names, made=getattr(makers, op[1:], None))
+        joined = re.sub("(_tensors)?_more$", "", op[1:]).replace("interpolate_", "interpolate.")
+        row = Row(joined, names, made=makers[op[1:]])
     else:
         known = {o.full_name: o for o in _op_db()}
         info = known[op]
@@ -313,5 +337,8 @@ def families(makers):
         "reduce": REDUCE, "movement": MOVEMENT, "index": INDEX, "sort": SORT, "matmul": MATMUL,
         "conv": CONV, "norm": NORM, "pool": POOL, "resample": RESAMPLE, "attention": ATTENTION,
         "rnn": RNN, "loss": LOSS}
-    return {f: [r for r in (parsed(line, makers) for line in t.strip().splitlines())
-                if r.name or r.made] for f, t in tables.items()}
+    found = {f: [parsed(line, makers) for line in t.strip().splitlines()]
+             for f, t in tables.items()}
+    for row in (r for f in LONG for r in found[f]):
+        row.long = True
+    return found
