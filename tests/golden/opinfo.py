@@ -296,9 +296,9 @@ def thinned(cases, most):
     return chosen
 
 
-def emptied(sample):
+def emptied(sample, others_too):
     """The sample with nothing in the first dimension of its input and of what is as long; then with
-    nothing in the first dimension of its other tensors alone (indices)."""
+    nothing in the first dimension of its other tensors alone (indices), where `others_too`."""
     x = sample.input[0] if isinstance(sample.input, (list, tuple)) else sample.input
     if not isinstance(x, torch.Tensor) or x.dim() == 0 or x.numel() == 0:
         return
@@ -313,7 +313,8 @@ def emptied(sample):
                     kwargs={k: cut(v, n) for k, v in sample.kwargs.items()})
 
     yield SampleInput(cut(sample.input, x.shape[0]), **others(x.shape[0]))
-    if any(isinstance(v, torch.Tensor) for v in (*sample.args, *sample.kwargs.values())):
+    rest = (*sample.args, *sample.kwargs.values())
+    if others_too and any(isinstance(v, torch.Tensor) for v in rest):
         yield SampleInput(sample.input, **others(None))
 
 
@@ -340,7 +341,7 @@ def cases_of(row):
             kept.append(make_case(row, op, s))
         except Unsuitable:
             continue
-        for e in emptied(s) if len(empties) < 3 and row.zero else ():
+        for e in emptied(s, not row.made) if len(empties) < 3 and row.zero else ():
             try:
                 empties.append(make_case(row, op, e))
             except (Unsuitable, RuntimeError, IndexError, ValueError):
