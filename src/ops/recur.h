@@ -16,9 +16,10 @@
 
 /* All arrays are of one element type: float or double. h: hidden size. */
 typedef struct hod_recur_rows {
-    /* x (4h): x's part; gates (4h): W h, becomes the activated gates; c (h) of the step before;
+    /* x, b (4h): x's part, bias; gates (4h): W h, becomes the activated gates; c (h) of the step before;
      * c_new, y (h): the results. */
-    void (*lstm)(int64_t h, const void *x, void *gates, const void *c, void *c_new, void *y);
+    void (*lstm)(int64_t h, const void *x, const void *b, void *gates, const void *c, void *c_new,
+                 void *y);
     /* gates (4h), c and c_new as computed by lstm; dh: gradient of y; dc (h): in that of c_new, out
      * that of c; dz (4h): of the gates before their activation. */
     void (*lstm_back)(int64_t h, const void *gates, const void *c, const void *c_new,

@@ -1,15 +1,16 @@
 /* The bodies of recur.h for one `real`: included with real, SIGMOID, TANH and ROWS defined. */
 #include "ops/recur.h"
 
-static void lstm(int64_t h, const void *x_, void *gates_, const void *c_, void *c_new_, void *y_)
+static void lstm(int64_t h, const void *x_, const void *b_, void *gates_, const void *c_,
+                 void *c_new_, void *y_)
 {
-    const real *restrict x = x_, *restrict c = c_;
+    const real *restrict x = x_, *restrict b = b_, *restrict c = c_;
     real *restrict gates = gates_, *restrict c_new = c_new_, *restrict y = y_;
 #pragma omp simd
     for (int64_t j = 0; j < h; j++) {
-        real i = SIGMOID(gates[j] + x[j]), f = SIGMOID(gates[h + j] + x[h + j]);
-        real g = TANH(gates[2 * h + j] + x[2 * h + j]);
-        real o = SIGMOID(gates[3 * h + j] + x[3 * h + j]);
+        int64_t k = h + j, l = 2 * h + j, m = 3 * h + j;
+        real i = SIGMOID(gates[j] + b[j] + x[j]), f = SIGMOID(gates[k] + b[k] + x[k]);
+        real g = TANH(gates[l] + b[l] + x[l]), o = SIGMOID(gates[m] + b[m] + x[m]);
         real cell = f * c[j] + i * g;
         gates[j] = i;
         gates[h + j] = f;

@@ -23,14 +23,16 @@ static hod_tensor *initial(const stack *s, hod_tensor *states, int64_t k, const 
                   : hod_full((hod_dtype)x->dtype, HOD_SHAPE(s->n, s->hidden), 0);
 }
 
-/* x's part of the gates, with the biases that simply add to it. */
-static hod_tensor *input_part(const stack *s, hod_tensor *x, const hod_rnn_weights *w)
+/* x's part of the gates; `b`, a bias that simply adds to it, may be NULL. */
+static hod_tensor *input_part(hod_tensor *x, const hod_rnn_weights *w, hod_tensor *b)
 {
     hod_tensor *w_ih = hod__loss_like(w->w_ih, x);
-    if (s->o->no_bias)
-        return hod_linear_nobias(x, w_ih);
-    hod_tensor *b = hod__loss_like(w->b_ih, x);
-    return hod_linear(x, w_ih, s->gates == 4 ? hod_add(b, hod__loss_like(w->b_hh, x)) : b);
+    return b ? hod_linear(x, w_ih, hod__loss_like(b, x)) : hod_linear_nobias(x, w_ih);
+}
+
+static hod_tensor *no_bias(const stack *s, const hod_tensor *x)
+{
+    return hod_full((hod_dtype)x->dtype, HOD_SHAPE(s->gates * s->hidden), 0);
 }
 
 static run run_lstm(const stack *s, const hod_attrs *a, hod_tensor *x, const hod_rnn_weights *w,
@@ -38,9 +40,9 @@ static run run_lstm(const stack *s, const hod_attrs *a, hod_tensor *x, const hod
 {
     hod_tensor *h = initial(s, s->h, k, x), *c = initial(s, s->c, k, x);
     hod_tensor *state = hod_stack(2, (hod_tensor *[]){h, c}, 0);
-    hod_tensor *r = hod__op(
-        HOD_OP_lstm, a, 4,
-        (hod_tensor *[]){hod__loss_like(w->w_hh, x), state, s->lengths, input_part(s, x, w)});
+    hod_tensor *b = s->o->no_bias ? no_bias(s, x) : hod__loss_like(hod_add(w->b_ih, w->b_hh), x);
+    hod_tensor *in[] = {hod__loss_like(w->w_hh, x), state, s->lengths, input_part(x, w, NULL), b};
+    hod_tensor *r = hod__op(HOD_OP_lstm, a, 5, in);
     int64_t last = a->rnn.reverse ? 0 : -1;
     if (!r || x->shape[0] == 0)
         return (run){r ? hod_select(r, 0, 0) : NULL, h, c};
@@ -53,11 +55,10 @@ static run run_gru(const stack *s, const hod_attrs *a, hod_tensor *x, const hod_
                    int64_t k)
 {
     hod_tensor *h = initial(s, s->h, k, x);
-    hod_tensor *b = s->o->no_bias ? hod_full((hod_dtype)x->dtype, HOD_SHAPE(3 * s->hidden), 0)
-                                  : hod__loss_like(w->b_hh, x);
-    hod_tensor *r = hod__op(
-        HOD_OP_gru, a, 5,
-        (hod_tensor *[]){hod__loss_like(w->w_hh, x), h, s->lengths, input_part(s, x, w), b});
+    hod_tensor *b = s->o->no_bias ? no_bias(s, x) : hod__loss_like(w->b_hh, x);
+    hod_tensor *part = input_part(x, w, s->o->no_bias ? NULL : w->b_ih);
+    hod_tensor *in[] = {hod__loss_like(w->w_hh, x), h, s->lengths, part, b};
+    hod_tensor *r = hod__op(HOD_OP_gru, a, 5, in);
     run out = {hod_select(r, 0, 0), h, NULL};
     if (r && x->shape[0] > 0)
         out.h = hod_select(out.y, 0, a->rnn.reverse ? 0 : -1);

@@ -282,8 +282,8 @@ static void check_rows(const hod_recur_rows *rows)
             rows->gru(H, x, b, gates, c, c_new, y);
             hod__recur_f64.gru(H, xd, bd, gd, cd, c_newd, yd);
         } else {
-            rows->lstm(H, x, gates, c, c_new, y);
-            hod__recur_f64.lstm(H, xd, gd, cd, c_newd, yd);
+            rows->lstm(H, x, b, gates, c, c_new, y);
+            hod__recur_f64.lstm(H, xd, bd, gd, cd, c_newd, yd);
         }
         for (int i = 0; i < H; i++) {
             NEAR(c_new[i], c_newd[i], 4e-7 * fmax(1, fabs(c_newd[i])));
@@ -292,8 +292,8 @@ static void check_rows(const hod_recur_rows *rows)
     }
     float big[4] = {1000, -1000, NAN, INFINITY}, zero[4] = {0}, out[4], cell[4] = {1, 1, 1, 1};
     for (int i = 0; i < 4; i++) { /* one unit whose gates are all of that value */
-        float z[4] = {big[i], big[i], big[i], big[i]}, old = 1;
-        rows->lstm(1, z, zero, &old, &cell[i], &out[i]);
+        float z[4] = {big[i], big[i], big[i], big[i]}, none[4] = {0}, old = 1;
+        rows->lstm(1, z, none, zero, &old, &cell[i], &out[i]);
         memset(zero, 0, sizeof zero);
     }
     NEAR(cell[0], 2, 0);
