@@ -9,6 +9,8 @@
  *
  *     w (4H,H) or (3H,H)   state (2,N,H): h, c; or (N,H)   lengths i64 (N)   x (T,N,4H or 3H)
  *
+ * With at_rest the state is 0, so that its products are left out.
+ *
  * A sample's steps from its length on keep the state and touch nothing. So the last step holds the
  * final state; and a reversed layer, which walks from T - 1 down, in effect begins at the sample's
  * own end. Gradients go backward through the same steps; the weights' are one product over all
@@ -133,21 +135,26 @@ static hod_tensor *gates_part(hod_tensor *row, int64_t k, int64_t t, int64_t n, 
 }
 
 /* dz (T,N,G) times the states the steps began with: the planes h, shifted by a step, and h0. */
-static hod_tensor *weight_gradient(hod_tensor *dz, hod_tensor *y, hod_tensor *h0, bool reverse)
+static hod_tensor *weight_gradient(hod_tensor *dz, hod_tensor *y, hod_tensor *h0,
+                                   const hod_attrs_rnn *a)
 {
     if (!dz || !y || !h0)
         return NULL;
+    bool reverse = a->reverse;
     int64_t t = dz->shape[0], g = dz->shape[2], h = y->shape[3];
     int64_t first = reverse ? t - 1 : 0;
-    hod_tensor *begin = hod_matmul(hod_transpose(hod_select(dz, 0, first), 0, 1), h0);
+    hod_tensor *begin = NULL;
+    if (!a->at_rest || t == 1)
+        begin = hod_matmul(hod_transpose(hod_select(dz, 0, first), 0, 1), h0);
     if (t == 1)
         return begin;
     hod_tensor *states = hod_select(y, 0, 0);
     hod_tensor *before = hod_slice(states, 0, reverse ? 1 : 0, reverse ? t : t - 1);
     hod_tensor *rest = hod_slice(dz, 0, reverse ? 0 : 1, reverse ? t - 1 : t);
     rest = hod_reshape(rest, HOD_SHAPE(-1, g));
-    return hod_add(hod_matmul(hod_transpose(rest, 0, 1), hod_reshape(before, HOD_SHAPE(-1, h))),
-                   begin);
+    hod_tensor *later =
+        hod_matmul(hod_transpose(rest, 0, 1), hod_reshape(before, HOD_SHAPE(-1, h)));
+    return a->at_rest ? later : hod_add(later, begin);
 }
 
 /* The row of gradients, computed once for all inputs that ask. */
@@ -181,8 +188,8 @@ static hod_tensor *gradient(const hod_vjp *v, int i, hod_op op, bool two)
     hod_tensor *dz = gates_part(row, two, t, n, g);
     if (i == 4)
         return hod_sum_dims(dz, 0, 1);
-    return weight_gradient(dz, v->y, two ? v->x[1] : hod_select(v->x[1], 0, 0),
-                           v->attrs->rnn.reverse);
+    hod_tensor *h0 = two ? v->x[1] : hod_select(v->x[1], 0, 0);
+    return weight_gradient(dz, v->y, h0, &v->attrs->rnn);
 }
 
 hod_tensor *hod__vjp_lstm(const hod_vjp *v, int i)
@@ -212,9 +219,10 @@ hod_tensor *hod__vjp_gru_back(const hod_vjp *v, int i)
 typedef struct rnn_job {
     const hod_recur_rows *rows;
     bool lstm, back, reverse, f64, whole; /* whole: every length is T */
-    int64_t t, n, h, gates, size;         /* size: bytes of an element */
-    int64_t pitch;                        /* elements between rows of dx and dg */
-    char *turned;                         /* w as (H,G) with rows `pitch` apart; forward in f32 */
+    bool at_rest;
+    int64_t t, n, h, gates, size; /* size: bytes of an element */
+    int64_t pitch;                /* elements between rows of dx and dg */
+    char *turned;                 /* w as (H,G) with rows `pitch` apart; forward in f32 */
     const int64_t *lengths;
     const char *w, *state, *x, *b;
     char *y, *c, *g, *inner; /* planes of the forward result; g: the gates */
@@ -398,8 +406,12 @@ static void run_samples(rnn_job *job, int64_t begin, int64_t end, bool alone)
     for (int64_t k = 0; k < job->t && m > 0; k++) {
         rnn_step step = {job, job->back ? job->t - 1 - k : k};
         int64_t row = time_of(job, step.s) * job->n + begin;
-        if (!job->back && product_forward(job, m, at(job, before(job, job->y, step.s, 0), begin, h),
-                                          to(job, job->g, row, g)) != 0)
+        char *gates = to(job, job->g, row, g);
+        if (!job->back && job->at_rest && k == 0)
+            memset(gates, 0, (size_t)(m * g * job->size));
+        else if (!job->back &&
+                 product_forward(job, m, at(job, before(job, job->y, step.s, 0), begin, h),
+                                 gates) != 0)
             job->failed = 1;
         if (alone)
             hod__parallel(job->n, grain, step_rows, &step);
@@ -543,6 +555,7 @@ static int eval(const hod_op_call *c, hod_tensor *out, bool back)
         job.gates = gates_of(c->op);
         job.lstm = job.gates == 4;
         job.reverse = c->attrs->rnn.reverse;
+        job.at_rest = c->attrs->rnn.at_rest;
         job.f64 = out->dtype == HOD_F64;
         job.size = job.f64 ? 8 : 4;
         job.t = steps[0];

@@ -89,6 +89,7 @@ static hod_tensor *run_layers(const stack *s, hod_tensor *x, const hod_rnn_weigh
             hod_attrs a;
             memset(&a, 0, sizeof a);
             a.rnn.reverse = d == 1;
+            a.rnn.at_rest = !s->h;
             run r = s->gates == 4 ? run_lstm(s, &a, x, &w[k], k) : run_gru(s, &a, x, &w[k], k);
             y[d] = masked(s, r.y);
             h[k] = r.h;
