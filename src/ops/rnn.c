@@ -221,6 +221,7 @@ typedef struct rnn_job {
     bool lstm, back, reverse, f64, whole; /* whole: every length is T */
     bool at_rest;
     int64_t t, n, h, gates, size; /* size: bytes of an element */
+    int64_t groups;               /* that samples are shared among */
     int64_t pitch;                /* elements between rows of dx and dg */
     char *turned;                 /* w as (H,G) with rows `pitch` apart; forward in f32 */
     const int64_t *lengths;
@@ -429,14 +430,18 @@ static void run_samples(rnn_job *job, int64_t begin, int64_t end, bool alone)
     }
 }
 
+/* One of `groups` equal shares of the samples. */
 static void some_samples(void *context, int64_t begin, int64_t end)
 {
-    run_samples(context, begin, end, false);
+    rnn_job *job = context;
+    for (int64_t i = begin; i < end; i++)
+        run_samples(job, i * job->n / job->groups, (i + 1) * job->n / job->groups, false);
 }
 
 enum {
     CACHED_WEIGHTS = 2 << 20, /* bytes of weights that each thread may read in every step */
     SMALL_WORK = 1 << 16,     /* multiplications a step, below which one thread does all */
+    LEAST_ROWS = 4,           /* of a share: the product of one row alone rounds differently */
 };
 
 static int run(rnn_job *job)
@@ -445,8 +450,8 @@ static int run(rnn_job *job)
     int64_t weights = job->gates * job->h * job->h;
     if (weights * job->n < SMALL_WORK || threads == 1)
         run_samples(job, 0, job->n, false);
-    else if (job->n >= threads && weights * job->size <= CACHED_WEIGHTS)
-        hod__parallel(job->n, (job->n + threads - 1) / threads, some_samples, job);
+    else if (job->n >= LEAST_ROWS * threads && weights * job->size <= CACHED_WEIGHTS)
+        hod__parallel(job->groups = threads, 1, some_samples, job);
     else
         run_samples(job, 0, job->n, true);
     return job->failed ? -1 : 0;
