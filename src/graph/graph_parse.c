@@ -64,17 +64,18 @@ static int demand(parser *p, char c)
     return accept(p, c) ? 0 : expected(p, (char[]){'\'', c, '\'', 0});
 }
 
+static bool is_word(char c)
+{
+    return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
 /* [A-Za-z0-9_]*, perhaps empty. */
 static word parse_word(parser *p)
 {
     skip_blank(p);
     word w = {p->at, 0};
-    for (;; w.n++) {
-        char c = w.s[w.n];
-        if (c != '_' && !(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z') &&
-            !(c >= '0' && c <= '9'))
-            break;
-    }
+    while (is_word(w.s[w.n]))
+        w.n++;
     p->at += w.n;
     return w;
 }
@@ -91,26 +92,46 @@ static int unexpected(parser *p, word w, const char *what)
     return expected(p, what);
 }
 
+/* A number's characters by themselves: strtoll and strtod may look at all the text that follows
+ * (under AddressSanitizer they do), and a graph's text is long. No double needs more than 24. */
+enum { NUMBER = 64 };
+
+static int number_text(parser *p, char text[NUMBER])
+{
+    size_t n = 0;
+    skip_blank(p);
+    for (const char *c = p->at; *c == '+' || *c == '-' || *c == '.' || is_word(*c); c++) {
+        if (n == NUMBER - 1)
+            return expected(p, "a number of less than 64 characters");
+        text[n++] = *c;
+    }
+    text[n] = 0;
+    return 0;
+}
+
 static int parse_int(parser *p, int64_t *out)
 {
-    skip_blank(p);
-    char *end;
+    char text[NUMBER], *end;
+    if (number_text(p, text))
+        return -1;
     errno = 0;
-    long long x = strtoll(p->at, &end, 10);
-    if (end == p->at || errno == ERANGE)
+    long long x = strtoll(text, &end, 10);
+    if (end == text || errno == ERANGE)
         return expected(p, "a 64-bit integer");
-    p->at = end;
+    p->at += end - text;
     *out = x;
     return 0;
 }
 
 static int parse_real(parser *p, double *out)
 {
-    skip_blank(p);
-    const char *end = hod__real_parse(p->at, out);
+    char text[NUMBER];
+    if (number_text(p, text))
+        return -1;
+    const char *end = hod__real_parse(text, out);
     if (!end)
         return expected(p, "a number");
-    p->at = end;
+    p->at += end - text;
     return 0;
 }
 

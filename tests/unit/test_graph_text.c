@@ -87,12 +87,40 @@ TEST(graph_text_errors_have_line_and_column)
              hod__graph_parse("graph g { %1 = full f32 () return }"));
 }
 
+/* A number ends where it ends: what stands behind it is not read, however long. */
+TEST(graph_text_numbers)
+{
+    static const char *const values[] = {"0.5",  "-1e-300", "1.7976931348623157e+308",
+                                         "-inf", "nan",     "2.2250738585072014e-308"};
+    for (int i = 0; i < HOD_COUNT(values); i++) {
+        char *text =
+            hod__format("graph g {\n  %%0 = full f32 () {value=%s}\n  return %%0\n}\n", values[i]);
+        reads_as(text, text);
+        free(text);
+    }
+    enum { NODES = 30000 }; /* linear, or this takes minutes */
+    hod_text all = {0};
+    hod__text(&all, "graph g {\n");
+    for (int i = 0; i < NODES; i++)
+        hod__text(&all, "  %%%d = full f32 (1,2) {value=%d}\n", i, i);
+    hod__text(&all, "  return %%0\n}\n");
+    char *text = hod__text_take(&all);
+    CHECK(text != NULL);
+    hod_graph *g = hod__graph_parse(text);
+    CHECK(g != NULL);
+    EQ_INT(g->n, NODES);
+    hod__graph_free(g);
+    free(text);
+}
+
 TEST(graph_text_refuses_what_is_no_graph)
 {
     static const char *const bad[] = {
         "graph g { %1 = full f32 () return }",
         "graph g { %-1 = full f32 () return }",
         "graph g { %99999999999999999999 = full f32 () return }",
+        "graph g { %0 = full f32 () {value=0000000000000000000000000000000000000000000000000000"
+        "000000000000} return }",
         "graph g { %0 = exp f32 () %0 return }",
         "graph g { %0 = full f32 () %1 = exp f32 () %1 return }",
         "graph g { %0 = full f32 () %1 = exp f32 () return }",
