@@ -282,20 +282,25 @@ static void emit_still(emitter *e)
             emit_load(e, i);
 }
 
-static void need(emitter *e, int i)
+static bool is_reload(const emitter *e, int i, int sweep)
+{
+    return i < e->p->cluster->n && e->p->value[i].reload && e->p->value[i].sweep < sweep;
+}
+
+static void need(emitter *e, int i, int sweep)
 {
     const hod_loops *p = e->p;
     const hod_value *v = &p->value[i];
     if (e->needed[i] || (!v->full && v->kind != HOD_VALUE_FOLDED))
         return;
     e->needed[i] = true;
-    if (i >= p->cluster->n)
+    if (i >= p->cluster->n || is_reload(e, i, sweep))
         return;
     for (int k = 0; k < node_of(e, i)->n_in; k++)
         if (!hod__is_target(p->l->g, v->ref, k) && !(v->key >= 0 && k == 0)) {
             int x = hod__value_of(p, hod__node_in(p->l->g, v->ref)[k]);
             if (p->value[x].full)
-                need(e, x);
+                need(e, x, sweep);
         }
 }
 
@@ -307,12 +312,15 @@ static void emit_body(emitter *e, int sweep)
     for (int i = 0; i < p->cluster->n; i++)
         if (p->value[i].sweep == sweep && (p->value[i].kind == HOD_VALUE_FOLDED ||
                                            (p->value[i].full && p->value[i].operand >= 0)))
-            need(e, i);
+            need(e, i, sweep);
     for (int i = p->cluster->n; i < p->space->n; i++)
         if (e->needed[i] && p->value[i].kind == HOD_VALUE_LOAD && !is_still(e, i))
             emit_load(e, i);
+    for (int i = 0; i < p->cluster->n; i++)
+        if (e->needed[i] && is_reload(e, i, sweep))
+            emit_load(e, i);
     for (int i = 0; i < p->cluster->n; i++) {
-        if (!e->needed[i])
+        if (!e->needed[i] || is_reload(e, i, sweep))
             continue;
         const hod_value *v = &p->value[i];
         const char *type = types[node_of(e, i)->dtype].computed;

@@ -141,6 +141,41 @@ static void find_sweeps(hod_loops *p)
     }
 }
 
+/* True when operand q moves along a folded axis, or nothing is folded: it is read in every sweep. */
+static bool moves_in_sweeps(const hod_loops *p, int q)
+{
+    bool moves = !p->space->reduced;
+    for (int a = 0; a < p->space->n_atoms; a++)
+        moves |= p->space->reduced >> a & 1 && p->stride[q][a] != 0;
+    return moves;
+}
+
+/* Sets seen for what value i is computed from; returns how many loads that move with the element are
+ * among it. */
+static int count_loads(const hod_loops *p, int i, bool *seen)
+{
+    const hod_value *v = &p->value[i];
+    if (seen[i] || !v->full)
+        return 0;
+    seen[i] = true;
+    int loads = v->kind == HOD_VALUE_LOAD && moves_in_sweeps(p, v->operand);
+    for (int k = 0; k < input_count(p, i); k++)
+        if (!(v->key >= 0 && k == 0))
+            loads += count_loads(p, hod__value_of(p, hod__node_in(p->l->g, v->ref)[k]), seen);
+    return loads;
+}
+
+/* What is stored anyhow and takes several loads to compute is read back by later sweeps. */
+static void find_reloads(hod_loops *p)
+{
+    for (int i = 0; i < p->cluster->n && p->sweeps > 1; i++) {
+        hod_value *v = &p->value[i];
+        bool seen[HOD_SPACE_VALUES] = {0};
+        v->reload = v->full && v->operand >= 0 && !hod__is_effect(p->l->g, v->ref) &&
+                    count_loads(p, i, seen) > 1;
+    }
+}
+
 /* ---- axes ---- */
 
 typedef struct order {
@@ -207,15 +242,6 @@ static void merge_atoms(hod_loops *p, const hod_fused_kernel *k, order *o)
         o->atom[n++] = a;
     }
     o->n = n;
-}
-
-/* True when operand q moves along a folded axis, or nothing is folded: it is read in every sweep. */
-static bool moves_in_sweeps(const hod_loops *p, int q)
-{
-    bool moves = !p->space->reduced;
-    for (int a = 0; a < p->space->n_atoms; a++)
-        moves |= p->space->reduced >> a & 1 && p->stride[q][a] != 0;
-    return moves;
 }
 
 /* Position in o of the axis along which most operands are contiguous, those of the sweeps before
@@ -334,6 +360,7 @@ int hod__loops_build(hod_loops *p, const hod_lowering *l, const hod_cluster *c, 
     if (find_values(p, k))
         return -1;
     find_sweeps(p);
+    find_reloads(p);
     find_axes(p, k);
     find_range(p, k);
     hash_walks(p, k);

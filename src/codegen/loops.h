@@ -45,6 +45,7 @@ typedef struct hod_value {
     int alias;     /* alias: index of the value */
     int arg;       /* number: its argument; accumulate: whether to add; uniform: the stream */
     int key;       /* uniform: operand that holds the key, or -1 */
+    bool reload;   /* a later sweep reads it back instead of computing it again */
     bool counts;   /* counter, uniform: `stride` gives the index or element number, per axis */
     int64_t stride[HOD_ATOMS];
 } hod_value;

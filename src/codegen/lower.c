@@ -259,7 +259,8 @@ static void choose_layout(hod_lowering *l, hod_ref r)
         tint_like_operand(l, r);
     }
     bool itself = n->ndim != 4 || !memcmp(n->shape, s->image, sizeof s->image);
-    if (s->tinted && itself && n->dtype == HOD_F32 && s->image[1] % l->block == 0 && !s->plain)
+    bool blocks = n->dtype == HOD_F32 || n->dtype == HOD_BOOL; /* values, and masks over them */
+    if (s->tinted && itself && blocks && s->image[1] % l->block == 0 && !s->plain)
         s->layout = HOD_LAYOUT_BLOCKED;
 }
 
