@@ -203,3 +203,33 @@ TEST(module_hooks_run_in_compiled_functions)
     hod_fn_free(f);
     hod_module_free(m);
 }
+
+static int under_pressure(hod_tensor *x)
+{
+    HOD_SCOPE(s);
+    int calls = 0, rc = -1;
+    hod_module *m = hod_nn_relu(NULL, "relu");
+    if (m && hod_module_add_hook(m, HOD_HOOK_FORWARD_PRE, twice, &calls) == 0 &&
+        hod_module_add_hook(m, HOD_HOOK_BACKWARD, twice, &calls) == 0)
+        rc = hod_backward(hod_call(m, x));
+    hod_module_free(m);
+    return rc;
+}
+
+TEST(module_hooks_survive_every_failing_allocation)
+{
+    hod_tensor *x = leaf(2);
+    int64_t live = hod__scope_live(), n = 0;
+    for (; n < 10000; n++) {
+        hod__alloc_fail_after = n;
+        int rc = under_pressure(x);
+        hod__alloc_fail_after = -1;
+        EQ_INT(hod__scope_live(), live);
+        if (rc == 0)
+            break;
+        CHECK(hod_error_kind_pending() == HOD_ERROR_MEMORY);
+        hod_error_take(NULL);
+    }
+    CHECK(n > 20 && n < 10000);
+    EQ_INT(hod_error() != NULL, 0);
+}
