@@ -117,7 +117,8 @@ HOD_API bool hod_grad_enabled(void);
 typedef hod_tensor *hod_grad_hook(void *context, hod_tensor *g);
 /* Hooks run in the order they were added. 0 or -1. */
 HOD_API int hod_add_grad_hook(hod_tensor *t, hod_grad_hook *hook, void *context);
-/* Takes away the one added last with this function and context. 0, or -1 when there is none. */
+/* Takes away the one added last with this function and context; a hook may take itself away. 0, or
+ * -1 when there is none. */
 HOD_API int hod_remove_grad_hook(hod_tensor *t, hod_grad_hook *hook, void *context);
 
 /* ---- the graph, to look at ---- */

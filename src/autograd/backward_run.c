@@ -179,7 +179,10 @@ static int look(hod_tensor *g, const hod_origin *who, const char *what)
 static hod_tensor *run_hooks(const hod_hooks *hooks, hod_tensor *g)
 {
     for (int64_t i = 0; g && i < hooks->n; i++) {
-        hod_tensor *h = hooks->items[i].call(hooks->items[i].context, g);
+        const hod_hook_entry e = hooks->items[i];
+        int64_t before = hooks->n;
+        hod_tensor *h = e.call(e.context, g);
+        i -= before > hooks->n; /* it removed itself */
         if (h && (h->ndim != g->ndim ||
                   memcmp(h->shape, g->shape, (size_t)g->ndim * sizeof *g->shape) != 0))
             return HOD_FAIL(ARGUMENT, "gradient hook: returned %s for a gradient of %s",

@@ -105,7 +105,9 @@ static hod_tensor *run(struct hod_module_hooks *h, hod_module_hook_kind kind, ho
         const hook_entry e = h->items[i];
         if (e.kind != kind)
             continue;
+        int64_t before = h->n;
         hod_tensor *after = e.call(e.context, h->module, t, other);
+        i -= before > h->n; /* it removed itself */
         if (keep)
             continue;
         if (!after && !hod_error())

@@ -350,6 +350,25 @@ TEST(backward_hooks_can_be_removed)
     ERROR_IS("gradient hook: () has no such hook", hod_remove_grad_hook(w, twice, &calls));
 }
 
+static hod_tensor *once(void *context, hod_tensor *g)
+{
+    hod_tensor *t = context;
+    return hod_remove_grad_hook(t, once, t) == 0 ? hod_mul_scalar(g, 10) : NULL;
+}
+
+TEST(backward_hooks_may_remove_themselves)
+{
+    int calls = 0;
+    hod_tensor *w = leaf(3);
+    EQ_INT(hod_add_grad_hook(w, once, w), 0);
+    EQ_INT(hod_add_grad_hook(w, twice, &calls), 0);
+    EQ_INT(hod_backward(hod_mul_scalar(w, 1)), 0);
+    NEAR(hod_item(hod_grad(w)), 20, 0);
+    EQ_INT(hod_backward(hod_mul_scalar(w, 1)), 0);
+    NEAR(hod_item(hod_grad(w)), 22, 0);
+    EQ_INT(calls, 2);
+}
+
 TEST(backward_from_several_results)
 {
     hod_tensor *a = leaf(2), *b = leaf(3), *y[3], *g[2];

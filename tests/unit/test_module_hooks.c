@@ -102,6 +102,24 @@ TEST(module_hooks_of_backward_without_an_input_gradient)
     hod_module_free(m);
 }
 
+static hod_tensor *once(void *context, hod_module *m, hod_tensor *t, hod_tensor *other)
+{
+    (void)other;
+    return hod_module_remove_hook(m, HOD_HOOK_FORWARD, once, context) == 0 ? hod_mul_scalar(t, 10)
+                                                                           : NULL;
+}
+
+TEST(module_hooks_may_remove_themselves)
+{
+    hod_module *m = scale_new(NULL, NULL);
+    seen out = {.times = 2};
+    EQ_INT(hod_module_add_hook(m, HOD_HOOK_FORWARD, once, NULL), 0);
+    EQ_INT(hod_module_add_hook(m, HOD_HOOK_FORWARD, look, &out), 0);
+    NEAR(hod_item(hod_call(m, leaf(1))), 60, 0);
+    NEAR(hod_item(hod_call(m, leaf(1))), 6, 0);
+    hod_module_free(m);
+}
+
 static hod_tensor *square_in(void *context, hod_module *m, hod_tensor *t, hod_tensor *other)
 {
     (void)context;
