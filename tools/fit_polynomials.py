@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The coefficients of src/codegen/preamble.h: minimax polynomials for a relative error.
+"""The coefficients of src/ops/float_tmpl.h and curve_tmpl.h: minimax polynomials for a relative error.
 
 Prints for each function the error of the exact polynomial, in powers of two, and the coefficients
 rounded to f32 from the highest power down, as they stand in Horner's scheme. Needs numpy, mpmath.
@@ -59,6 +59,11 @@ def main():
     show("erf from 1: -log(erfc(a))",
          fit(lambda a: -mp.log(mp.erfc(a)), 1, 3.95, 6,
              lambda a: float(mp.erfc(a) / mp.erf(a))))
+    show("gelu: e^(a^2/2) times the normal share below -a, over t = 1 / (1 + a/4)",
+         fit(lambda t: mp.erfc(4 * (1 / t - 1) / root(2)) / 2 * mp.exp(8 * (1 / t - 1) ** 2) / t,
+             1 / (1 + 14.5 / 4), 1, 9,
+             lambda t: t / float(mp.erfc(4 * (1 / mp.mpf(t) - 1) / root(2)) / 2
+                                 * mp.exp(8 * (1 / mp.mpf(t) - 1) ** 2))))
     quarter = 1.001 * float(mp.pi / 4) ** 2
     show("sin: (sin(r) / r - 1) / t",
          fit(lambda t: (mp.sin(root(t)) / root(t) - 1) / t, 1e-12, quarter, 2,

@@ -23,7 +23,9 @@ HOD_API hod_tensor *hod_neg(hod_tensor *a); /* the negative */
 HOD_API hod_tensor *hod_abs(hod_tensor *a); /* the absolute value */
 HOD_API hod_tensor *hod_sign(hod_tensor *a); /* -1, 0 or 1; NaN stays */
 HOD_API hod_tensor *hod_exp(hod_tensor *a); /* e to the power */
+HOD_API hod_tensor *hod_expm1(hod_tensor *a); /* e to the power, less 1; exact near 0 */
 HOD_API hod_tensor *hod_log(hod_tensor *a); /* the natural logarithm */
+HOD_API hod_tensor *hod_log1p(hod_tensor *a); /* the natural logarithm of 1 + a; exact near 0 */
 HOD_API hod_tensor *hod_sqrt(hod_tensor *a); /* the square root */
 HOD_API hod_tensor *hod_rsqrt(hod_tensor *a); /* 1 over the square root */
 HOD_API hod_tensor *hod_reciprocal(hod_tensor *a); /* 1 over it */
@@ -32,12 +34,18 @@ HOD_API hod_tensor *hod_sigmoid(hod_tensor *a); /* 1 / (1 + exp(-a)) */
 HOD_API hod_tensor *hod_tanh(hod_tensor *a); /* the hyperbolic tangent */
 HOD_API hod_tensor *hod_erf(hod_tensor *a); /* the error function */
 HOD_API hod_tensor *hod_gelu(hod_tensor *a); /* a times the normal distribution's share below a */
+HOD_API hod_tensor *hod_gelu_tanh(hod_tensor *a); /* gelu through tanh(sqrt(2/pi) (a + 0.044715 a^3)) */
 HOD_API hod_tensor *hod_silu(hod_tensor *a); /* a * sigmoid(a) */
+HOD_API hod_tensor *hod_mish(hod_tensor *a); /* a * tanh(softplus(a)) */
+HOD_API hod_tensor *hod_softplus(hod_tensor *a); /* log(1 + e^a) */
+HOD_API hod_tensor *hod_hardsigmoid(hod_tensor *a); /* a/6 + 1/2 between 0 and 1 */
+HOD_API hod_tensor *hod_hardswish(hod_tensor *a); /* a * hardsigmoid(a) */
 HOD_API hod_tensor *hod_sin(hod_tensor *a); /* the sine */
 HOD_API hod_tensor *hod_cos(hod_tensor *a); /* the cosine */
 HOD_API hod_tensor *hod_atan(hod_tensor *a); /* the angle in -pi/2..pi/2 whose tangent it is */
 HOD_API hod_tensor *hod_floor(hod_tensor *a); /* the next integer below */
 HOD_API hod_tensor *hod_ceil(hod_tensor *a); /* the next integer above */
+HOD_API hod_tensor *hod_trunc(hod_tensor *a); /* the next integer toward 0 */
 HOD_API hod_tensor *hod_round(hod_tensor *a); /* the nearest integer, halves to even */
 HOD_API hod_tensor *hod_logical_not(hod_tensor *a); /* true where 0 */
 HOD_API hod_tensor *hod_isnan(hod_tensor *a); /* true where NaN */
@@ -48,6 +56,11 @@ HOD_API hod_tensor *hod_sub(hod_tensor *a, hod_tensor *b); /* the difference */
 HOD_API hod_tensor *hod_mul(hod_tensor *a, hod_tensor *b); /* the product */
 HOD_API hod_tensor *hod_div(hod_tensor *a, hod_tensor *b); /* the quotient */
 HOD_API hod_tensor *hod_pow(hod_tensor *a, hod_tensor *b); /* a to the power b */
+HOD_API hod_tensor *hod_floor_divide(hod_tensor *a, hod_tensor *b); /* the quotient's floor; of integers by 0: 0 */
+HOD_API hod_tensor *hod_remainder(hod_tensor *a, hod_tensor *b); /* a less b * floor(a / b): b's sign; of integers by 0: 0 */
+HOD_API hod_tensor *hod_fmod(hod_tensor *a, hod_tensor *b); /* a less b * trunc(a / b): a's sign; of integers by 0: 0 */
+HOD_API hod_tensor *hod_prelu(hod_tensor *a, hod_tensor *b); /* a where positive, else a * b */
+HOD_API hod_tensor *hod_elu_scaled(hod_tensor *a, hod_tensor *b); /* a where positive, else b * expm1(a) */
 HOD_API hod_tensor *hod_maximum(hod_tensor *a, hod_tensor *b); /* the greater; NaN if either is */
 HOD_API hod_tensor *hod_minimum(hod_tensor *a, hod_tensor *b); /* the lesser; NaN if either is */
 HOD_API hod_tensor *hod_eq(hod_tensor *a, hod_tensor *b); /* true where equal */
@@ -58,7 +71,15 @@ HOD_API hod_tensor *hod_gt(hod_tensor *a, hod_tensor *b); /* true where a is gre
 HOD_API hod_tensor *hod_ge(hod_tensor *a, hod_tensor *b); /* true where a is greater or equal */
 HOD_API hod_tensor *hod_logical_and(hod_tensor *a, hod_tensor *b); /* true where both are not 0 */
 HOD_API hod_tensor *hod_logical_or(hod_tensor *a, hod_tensor *b); /* true where either is not 0 */
+HOD_API hod_tensor *hod_logical_xor(hod_tensor *a, hod_tensor *b); /* true where one is 0 and the other not */
+HOD_API hod_tensor *hod_bit_and(hod_tensor *a, hod_tensor *b); /* bits set in both */
+HOD_API hod_tensor *hod_bit_or(hod_tensor *a, hod_tensor *b); /* bits set in either */
+HOD_API hod_tensor *hod_bit_xor(hod_tensor *a, hod_tensor *b); /* bits set in one */
+HOD_API hod_tensor *hod_shift_left(hod_tensor *a, hod_tensor *b); /* a's bits b places up; none left outside 0..63 */
+HOD_API hod_tensor *hod_shift_right(hod_tensor *a, hod_tensor *b); /* a's bits b places down, the sign coming after; outside 0..63 only that */
 HOD_API hod_tensor *hod_where(hod_tensor *a, hod_tensor *b, hod_tensor *c); /* b where the bool a is true, else c */
+HOD_API hod_tensor *hod_lerp(hod_tensor *a, hod_tensor *b, hod_tensor *c); /* a at c = 0, b at c = 1, straight between */
+HOD_API hod_tensor *hod_clip(hod_tensor *a, hod_tensor *b, hod_tensor *c); /* a, but not below b, and then not above c; NaN if any is */
 
 /* ---- reductions: over everything, over some dimensions (dropped, or kept with size 1) ----
  * hod_sum(x), hod_sum_dims(x, 0, 2), hod_sum_keep(x, -1). Dimensions may count from the end. */
@@ -87,6 +108,18 @@ HOD_API hod_tensor *hod_amin_over(hod_tensor *x, hod_shape dims, bool keepdim);
 #define hod_amin_dims(x, ...) hod_amin_over(x, HOD_SHAPE(__VA_ARGS__), false)
 #define hod_amin_keep(x, ...) hod_amin_over(x, HOD_SHAPE(__VA_ARGS__), true)
 
+/* true where one is not 0; of nothing: false */
+HOD_API hod_tensor *hod_any(hod_tensor *x);
+HOD_API hod_tensor *hod_any_over(hod_tensor *x, hod_shape dims, bool keepdim);
+#define hod_any_dims(x, ...) hod_any_over(x, HOD_SHAPE(__VA_ARGS__), false)
+#define hod_any_keep(x, ...) hod_any_over(x, HOD_SHAPE(__VA_ARGS__), true)
+
+/* true where none is 0; of nothing: true */
+HOD_API hod_tensor *hod_all(hod_tensor *x);
+HOD_API hod_tensor *hod_all_over(hod_tensor *x, hod_shape dims, bool keepdim);
+#define hod_all_dims(x, ...) hod_all_over(x, HOD_SHAPE(__VA_ARGS__), false)
+#define hod_all_keep(x, ...) hod_all_over(x, HOD_SHAPE(__VA_ARGS__), true)
+
 /* the index of the first greatest; the first NaN wins */
 HOD_API hod_tensor *hod_argmax(hod_tensor *x, int dim);
 
@@ -98,7 +131,9 @@ HOD_API hod_tensor *hod_argmin(hod_tensor *x, int dim);
 #define hod_abs(...) (hod_here(__FILE__, __LINE__), hod_abs(__VA_ARGS__))
 #define hod_sign(...) (hod_here(__FILE__, __LINE__), hod_sign(__VA_ARGS__))
 #define hod_exp(...) (hod_here(__FILE__, __LINE__), hod_exp(__VA_ARGS__))
+#define hod_expm1(...) (hod_here(__FILE__, __LINE__), hod_expm1(__VA_ARGS__))
 #define hod_log(...) (hod_here(__FILE__, __LINE__), hod_log(__VA_ARGS__))
+#define hod_log1p(...) (hod_here(__FILE__, __LINE__), hod_log1p(__VA_ARGS__))
 #define hod_sqrt(...) (hod_here(__FILE__, __LINE__), hod_sqrt(__VA_ARGS__))
 #define hod_rsqrt(...) (hod_here(__FILE__, __LINE__), hod_rsqrt(__VA_ARGS__))
 #define hod_reciprocal(...) (hod_here(__FILE__, __LINE__), hod_reciprocal(__VA_ARGS__))
@@ -107,12 +142,18 @@ HOD_API hod_tensor *hod_argmin(hod_tensor *x, int dim);
 #define hod_tanh(...) (hod_here(__FILE__, __LINE__), hod_tanh(__VA_ARGS__))
 #define hod_erf(...) (hod_here(__FILE__, __LINE__), hod_erf(__VA_ARGS__))
 #define hod_gelu(...) (hod_here(__FILE__, __LINE__), hod_gelu(__VA_ARGS__))
+#define hod_gelu_tanh(...) (hod_here(__FILE__, __LINE__), hod_gelu_tanh(__VA_ARGS__))
 #define hod_silu(...) (hod_here(__FILE__, __LINE__), hod_silu(__VA_ARGS__))
+#define hod_mish(...) (hod_here(__FILE__, __LINE__), hod_mish(__VA_ARGS__))
+#define hod_softplus(...) (hod_here(__FILE__, __LINE__), hod_softplus(__VA_ARGS__))
+#define hod_hardsigmoid(...) (hod_here(__FILE__, __LINE__), hod_hardsigmoid(__VA_ARGS__))
+#define hod_hardswish(...) (hod_here(__FILE__, __LINE__), hod_hardswish(__VA_ARGS__))
 #define hod_sin(...) (hod_here(__FILE__, __LINE__), hod_sin(__VA_ARGS__))
 #define hod_cos(...) (hod_here(__FILE__, __LINE__), hod_cos(__VA_ARGS__))
 #define hod_atan(...) (hod_here(__FILE__, __LINE__), hod_atan(__VA_ARGS__))
 #define hod_floor(...) (hod_here(__FILE__, __LINE__), hod_floor(__VA_ARGS__))
 #define hod_ceil(...) (hod_here(__FILE__, __LINE__), hod_ceil(__VA_ARGS__))
+#define hod_trunc(...) (hod_here(__FILE__, __LINE__), hod_trunc(__VA_ARGS__))
 #define hod_round(...) (hod_here(__FILE__, __LINE__), hod_round(__VA_ARGS__))
 #define hod_logical_not(...) (hod_here(__FILE__, __LINE__), hod_logical_not(__VA_ARGS__))
 #define hod_isnan(...) (hod_here(__FILE__, __LINE__), hod_isnan(__VA_ARGS__))
@@ -123,6 +164,11 @@ HOD_API hod_tensor *hod_argmin(hod_tensor *x, int dim);
 #define hod_mul(...) (hod_here(__FILE__, __LINE__), hod_mul(__VA_ARGS__))
 #define hod_div(...) (hod_here(__FILE__, __LINE__), hod_div(__VA_ARGS__))
 #define hod_pow(...) (hod_here(__FILE__, __LINE__), hod_pow(__VA_ARGS__))
+#define hod_floor_divide(...) (hod_here(__FILE__, __LINE__), hod_floor_divide(__VA_ARGS__))
+#define hod_remainder(...) (hod_here(__FILE__, __LINE__), hod_remainder(__VA_ARGS__))
+#define hod_fmod(...) (hod_here(__FILE__, __LINE__), hod_fmod(__VA_ARGS__))
+#define hod_prelu(...) (hod_here(__FILE__, __LINE__), hod_prelu(__VA_ARGS__))
+#define hod_elu_scaled(...) (hod_here(__FILE__, __LINE__), hod_elu_scaled(__VA_ARGS__))
 #define hod_maximum(...) (hod_here(__FILE__, __LINE__), hod_maximum(__VA_ARGS__))
 #define hod_minimum(...) (hod_here(__FILE__, __LINE__), hod_minimum(__VA_ARGS__))
 #define hod_eq(...) (hod_here(__FILE__, __LINE__), hod_eq(__VA_ARGS__))
@@ -133,7 +179,15 @@ HOD_API hod_tensor *hod_argmin(hod_tensor *x, int dim);
 #define hod_ge(...) (hod_here(__FILE__, __LINE__), hod_ge(__VA_ARGS__))
 #define hod_logical_and(...) (hod_here(__FILE__, __LINE__), hod_logical_and(__VA_ARGS__))
 #define hod_logical_or(...) (hod_here(__FILE__, __LINE__), hod_logical_or(__VA_ARGS__))
+#define hod_logical_xor(...) (hod_here(__FILE__, __LINE__), hod_logical_xor(__VA_ARGS__))
+#define hod_bit_and(...) (hod_here(__FILE__, __LINE__), hod_bit_and(__VA_ARGS__))
+#define hod_bit_or(...) (hod_here(__FILE__, __LINE__), hod_bit_or(__VA_ARGS__))
+#define hod_bit_xor(...) (hod_here(__FILE__, __LINE__), hod_bit_xor(__VA_ARGS__))
+#define hod_shift_left(...) (hod_here(__FILE__, __LINE__), hod_shift_left(__VA_ARGS__))
+#define hod_shift_right(...) (hod_here(__FILE__, __LINE__), hod_shift_right(__VA_ARGS__))
 #define hod_where(...) (hod_here(__FILE__, __LINE__), hod_where(__VA_ARGS__))
+#define hod_lerp(...) (hod_here(__FILE__, __LINE__), hod_lerp(__VA_ARGS__))
+#define hod_clip(...) (hod_here(__FILE__, __LINE__), hod_clip(__VA_ARGS__))
 #define hod_sum(...) (hod_here(__FILE__, __LINE__), hod_sum(__VA_ARGS__))
 #define hod_sum_over(...) (hod_here(__FILE__, __LINE__), hod_sum_over(__VA_ARGS__))
 #define hod_prod(...) (hod_here(__FILE__, __LINE__), hod_prod(__VA_ARGS__))
@@ -142,6 +196,10 @@ HOD_API hod_tensor *hod_argmin(hod_tensor *x, int dim);
 #define hod_amax_over(...) (hod_here(__FILE__, __LINE__), hod_amax_over(__VA_ARGS__))
 #define hod_amin(...) (hod_here(__FILE__, __LINE__), hod_amin(__VA_ARGS__))
 #define hod_amin_over(...) (hod_here(__FILE__, __LINE__), hod_amin_over(__VA_ARGS__))
+#define hod_any(...) (hod_here(__FILE__, __LINE__), hod_any(__VA_ARGS__))
+#define hod_any_over(...) (hod_here(__FILE__, __LINE__), hod_any_over(__VA_ARGS__))
+#define hod_all(...) (hod_here(__FILE__, __LINE__), hod_all(__VA_ARGS__))
+#define hod_all_over(...) (hod_here(__FILE__, __LINE__), hod_all_over(__VA_ARGS__))
 #define hod_argmax(...) (hod_here(__FILE__, __LINE__), hod_argmax(__VA_ARGS__))
 #define hod_argmin(...) (hod_here(__FILE__, __LINE__), hod_argmin(__VA_ARGS__))
 #endif

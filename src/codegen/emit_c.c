@@ -214,7 +214,7 @@ static char *expression(const emitter *e, int i)
     for (int k = 0; k < n->n_in && k < 4; k++)
         if (!hod__is_target(g, v->ref, k) && !(v->key >= 0 && k == 0))
             in[k] = use(e, hod__value_of(e->p, hod__node_in(g, v->ref)[k]));
-    hod_dtype from = hod__node(g, hod__node_in(g, v->ref)[n->op == HOD_OP_where])->dtype;
+    hod_dtype from = hod__node(g, hod__node_in(g, v->ref)[info->flags & HOD_OPF_CHOOSES ? 1 : 0])->dtype;
     if (n->op == HOD_OP_cast) {
         cast_text(&t, from, n->dtype, in[0]);
     } else if (n->op == HOD_OP_uniform) {
@@ -325,7 +325,10 @@ static void emit_body(emitter *e, int sweep)
         const hod_value *v = &p->value[i];
         const char *type = types[node_of(e, i)->dtype].computed;
         bool folds = v->kind == HOD_VALUE_FOLDED;
-        char *x = expression(e, i), *name = folds ? accumulator(e, i) : use(e, i);
+        /* What an earlier sweep has added must not be added again: there it is stored. */
+        bool added = node_of(e, i)->op == HOD_OP_accumulate && v->sweep < sweep;
+        char *x = added ? loaded(e, i) : expression(e, i);
+        char *name = folds ? accumulator(e, i) : use(e, i);
         if (folds) {
             line(e, "%s = (%s)(%s);", name ? name : "", accumulator_type(e, i), x ? x : "");
         } else {
@@ -440,7 +443,7 @@ static void fold_pragma(emitter *e, int sweep)
         hod_op op;
         const char *name;
     } folds[] = {{HOD_OP_sum, "+"}, {HOD_OP_prod, "*"}, {HOD_OP_amax, "f_max"},
-                 {HOD_OP_amin, "f_min"}};
+                 {HOD_OP_amin, "f_min"}, {HOD_OP_any, "|"}, {HOD_OP_all, "&"}};
     hod_text t = {0};
     hod__text(&t, "#pragma omp simd");
     for (int i = 0; i < e->p->cluster->n; i++) {

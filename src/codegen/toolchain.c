@@ -13,8 +13,10 @@
 #include "codegen/toolchain.h"
 #include "codegen/cache.h"
 #include "codegen/compiler.h"
-#include "codegen/preamble_text.h"
+#include "codegen/curve_text.h"
+#include "codegen/float_text.h"
 #include "codegen/uniform_text.h"
+#include "codegen/wide_text.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -124,10 +126,11 @@ static void kernel_text(hod_text *t, const hod_kernel_source *s)
     hod__text(t, "#line 1 \"%s\"\n%s\n", s->name, s->text);
 }
 
+/* What every generated kernel starts with: see ops/kernel_math.h. */
 static void preamble_text(hod_text *t)
 {
-    hod__text(t, "%s\n%s\n#pragma GCC visibility push(default)\n", hod__preamble_text,
-              hod__uniform_text);
+    hod__text(t, "%s\n%s\n%s\n%s\n#pragma GCC visibility push(default)\n", hod__float_text,
+              hod__curve_text, hod__wide_text, hod__uniform_text);
 }
 
 char *hod__toolchain_text(const hod_kernel_source *source)
@@ -293,7 +296,9 @@ static int provide(wanted *w, int n, const hod_compiler *cc, hod_toolchain_repor
 static uint64_t environment_of(const hod_compiler *cc)
 {
     uint64_t h = hod__hash(HOD_VERSION, sizeof HOD_VERSION, cc->identity);
-    h = hod__hash(hod__preamble_text, sizeof hod__preamble_text, h);
+    h = hod__hash(hod__float_text, sizeof hod__float_text, h);
+    h = hod__hash(hod__curve_text, sizeof hod__curve_text, h);
+    h = hod__hash(hod__wide_text, sizeof hod__wide_text, h);
     return hod__hash(hod__uniform_text, sizeof hod__uniform_text, h);
 }
 

@@ -29,9 +29,11 @@ static hod_ref draw_smooth(hod_drawing *d, hod_ref x)
     static const struct {
         hod_op op;
         double bound; /* 0: that of x */
-    } ops[] = {{HOD_OP_tanh, 1}, {HOD_OP_sigmoid, 1}, {HOD_OP_erf, 1},  {HOD_OP_sin, 1},
-               {HOD_OP_cos, 1},  {HOD_OP_gelu, 0},    {HOD_OP_silu, 0}, {HOD_OP_relu, 0},
-               {HOD_OP_abs, 0},  {HOD_OP_neg, 0}};
+    } ops[] = {{HOD_OP_tanh, 1},      {HOD_OP_sigmoid, 1},    {HOD_OP_erf, 1},
+               {HOD_OP_sin, 1},       {HOD_OP_cos, 1},        {HOD_OP_gelu, 0},
+               {HOD_OP_silu, 0},      {HOD_OP_relu, 0},       {HOD_OP_abs, 0},
+               {HOD_OP_neg, 0},       {HOD_OP_mish, 0},       {HOD_OP_gelu_tanh, 0},
+               {HOD_OP_hardswish, 0}, {HOD_OP_hardsigmoid, 1}};
     int64_t i = hod__draw(d, HOD_COUNT(ops));
     bool kept = ops[i].op == HOD_OP_relu || ops[i].op == HOD_OP_abs || ops[i].op == HOD_OP_neg;
     return hod__draw_unary(d, ops[i].op, x, ops[i].bound > 0 ? ops[i].bound : d->values[x].bound,
@@ -41,7 +43,14 @@ static hod_ref draw_smooth(hod_drawing *d, hod_ref x)
 /* Operators with a domain: their input is first brought into it. */
 static hod_ref draw_guarded(hod_drawing *d, hod_ref x)
 {
-    switch (hod__draw(d, 5)) {
+    switch (hod__draw(d, 8)) {
+    case 5:
+        return hod__draw_unary(d, HOD_OP_log1p, above(d, x, .5), log1p(d->values[x].bound + .5),
+                               false);
+    case 6: return hod__draw_unary(d, HOD_OP_softplus, x, d->values[x].bound + 1, false);
+    case 7:
+        return hod__draw_unary(d, HOD_OP_expm1, hod__draw_unary(d, HOD_OP_tanh, x, 1, false), 2,
+                               false);
     case 0: return hod__draw_unary(d, HOD_OP_log, above(d, x, 1), log1p(d->values[x].bound), false);
     case 1:
         return hod__draw_unary(d, HOD_OP_sqrt, above(d, x, .5), sqrt(d->values[x].bound + 1),
@@ -67,8 +76,9 @@ static hod_ref draw_unary_int(hod_drawing *d, hod_ref x)
 /* What jumps at whole numbers or halves, of whole floats only. */
 static hod_ref draw_jump(hod_drawing *d, hod_ref x)
 {
-    static const hod_op ops[] = {HOD_OP_floor,       HOD_OP_ceil,  HOD_OP_round, HOD_OP_sign,
-                                 HOD_OP_logical_not, HOD_OP_isnan, HOD_OP_isinf, HOD_OP_isfinite};
+    static const hod_op ops[] = {HOD_OP_floor, HOD_OP_ceil,  HOD_OP_round,
+                                 HOD_OP_sign,  HOD_OP_trunc, HOD_OP_logical_not,
+                                 HOD_OP_isnan, HOD_OP_isinf, HOD_OP_isfinite};
     if (!d->values[x].whole)
         return HOD_NO_REF;
     return hod__draw_unary(d, ops[hod__draw(d, HOD_COUNT(ops))], x, HOD_MAX(d->values[x].bound, 1),
@@ -102,8 +112,9 @@ static hod_ref draw_partner(hod_drawing *d, hod_ref x)
 
 static hod_ref draw_compare(hod_drawing *d, hod_ref x, hod_ref y)
 {
-    static const hod_op ops[] = {HOD_OP_eq, HOD_OP_ne, HOD_OP_lt,          HOD_OP_le,
-                                 HOD_OP_gt, HOD_OP_ge, HOD_OP_logical_and, HOD_OP_logical_or};
+    static const hod_op ops[] = {HOD_OP_eq,          HOD_OP_ne,         HOD_OP_lt,
+                                 HOD_OP_le,          HOD_OP_gt,         HOD_OP_ge,
+                                 HOD_OP_logical_and, HOD_OP_logical_or, HOD_OP_logical_xor};
     return hod__draw_op(d, ops[hod__draw(d, HOD_COUNT(ops))], NULL, 2, (hod_ref[]){x, y}, 1, true);
 }
 
@@ -118,6 +129,17 @@ static hod_ref draw_quotient(hod_drawing *d, hod_ref x, hod_ref y)
     return hod__draw_op(d, HOD_OP_div, NULL, 2, in, d->values[x].bound, false);
 }
 
+/* Of two numbers within a power of two the bits are, too; one more for the sign. */
+static hod_ref draw_bits(hod_drawing *d, hod_ref x, hod_ref y)
+{
+    static const hod_op ops[] = {HOD_OP_bit_and, HOD_OP_bit_or, HOD_OP_bit_xor};
+    double bound = 2 * HOD_MAX(d->values[x].bound, d->values[y].bound) + 1;
+    if (bound > hod__whole_bound(dtype_of(d, x)))
+        return HOD_NO_REF;
+    return hod__draw_op(d, ops[hod__draw(d, HOD_COUNT(ops))], NULL, 2, (hod_ref[]){x, y}, bound,
+                        true);
+}
+
 static hod_ref draw_binary(hod_drawing *d, hod_ref x)
 {
     static const hod_op ops[] = {HOD_OP_add, HOD_OP_sub, HOD_OP_mul, HOD_OP_maximum,
@@ -129,6 +151,8 @@ static hod_ref draw_binary(hod_drawing *d, hod_ref x)
     hod_drawn_value a = d->values[x], b = d->values[y];
     if (a.whole && b.whole && (dtype == HOD_BOOL || hod__draw_one_in(d, 4)))
         return draw_compare(d, x, y);
+    if (!hod__is_float(dtype) && a.whole && b.whole && hod__draw_one_in(d, 6))
+        return draw_bits(d, x, y);
     if (dtype == HOD_BOOL)
         return HOD_NO_REF;
     if (hod__is_float(dtype) && hod__draw_one_in(d, 5))
@@ -169,6 +193,22 @@ static hod_ref draw_where(hod_drawing *d, hod_ref x)
                         d->values[x].whole && d->values[y].whole);
 }
 
+/* x between two bounds that may be the wrong way round. */
+static hod_ref draw_clip(hod_drawing *d, hod_ref x)
+{
+    if (dtype_of(d, x) == HOD_BOOL)
+        return HOD_NO_REF;
+    hod_ref low = draw_partner(d, x), high = HOD_NO_REF;
+    if (low != HOD_NO_REF)
+        high = hod__draw_full(d, dtype_of(d, x), hod__is_float(dtype_of(d, x)) ? 1.5 : 2);
+    if (high == HOD_NO_REF)
+        return HOD_NO_REF;
+    hod_drawn_value a = d->values[x], b = d->values[low];
+    return hod__draw_op(d, HOD_OP_clip, NULL, 3, (hod_ref[]){x, low, high},
+                        HOD_MAX(2, HOD_MAX(a.bound, b.bound)),
+                        a.whole && b.whole && !hod__is_float(dtype_of(d, x)));
+}
+
 static hod_ref draw_cast(hod_drawing *d, hod_ref x)
 {
     hod_dtype from = dtype_of(d, x), to = hod__draw_dtype(d);
@@ -189,8 +229,9 @@ hod_ref hod__draw_pointwise(hod_drawing *d)
 {
     hod_ref x = hod__draw_node(d);
     bool number = hod__is_float(dtype_of(d, x));
-    switch (hod__draw(d, 12)) {
+    switch (hod__draw(d, 13)) {
     case 0: return draw_cast(d, x);
+    case 7: return draw_clip(d, x);
     case 1: return draw_where(d, x);
     case 2: return number ? draw_jump(d, x) : draw_unary_int(d, x);
     case 3: return number ? draw_guarded(d, x) : HOD_NO_REF;
@@ -234,6 +275,9 @@ hod_ref hod__draw_reduction(hod_drawing *d)
     int64_t kind = hod__draw(d, 6);
     if (kind < 2 && meta.dtype != HOD_BOOL)
         return draw_extreme(d, x, attrs, count);
+    if (kind == 3 && v.whole && hod__draw_one_in(d, 3))
+        return hod__draw_op(d, hod__draw_one_in(d, 2) ? HOD_OP_any : HOD_OP_all, &attrs, 1, &x, 1,
+                            true);
     hod_dtype to = hod__is_float(meta.dtype) ? meta.dtype : HOD_I64;
     bool prod = kind == 2 && count <= 3 && v.bound <= 4;
     double bound =

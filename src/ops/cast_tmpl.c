@@ -1,4 +1,4 @@
-/* Rows that turn one element type into each of the eight; cast.c includes this body once a type.
+/* Rows that turn one element type into each of the eight; rows_body_tmpl.c includes it once a type.
  * A float becomes an integer as C does it: toward zero. */
 #define CAST(to, type, value)                                                                      \
     static void T(cast_##to)(int64_t n, void *out, int64_t so, const void *in, int64_t s)          \
@@ -20,8 +20,8 @@ CAST(u8, uint8_t, (uint8_t)(int64_t)a)
 CAST(bool, uint8_t, a != 0)
 #undef CAST
 
-static cast_row *const T(casts)[HOD_DTYPES] = {
-    [HOD_F32] = T(cast_f32), [HOD_F64] = T(cast_f64), [HOD_F16] = T(cast_f16),
-    [HOD_BF16] = T(cast_bf16), [HOD_I64] = T(cast_i64), [HOD_I32] = T(cast_i32),
-    [HOD_U8] = T(cast_u8), [HOD_BOOL] = T(cast_bool),
+static hod_cast_row *const T(casts)[HOD_DTYPES] = {
+    [HOD_F32] = T(cast_f32),   [HOD_F64] = T(cast_f64),   [HOD_F16] = T(cast_f16),
+    [HOD_BF16] = T(cast_bf16), [HOD_I64] = T(cast_i64),   [HOD_I32] = T(cast_i32),
+    [HOD_U8] = T(cast_u8),     [HOD_BOOL] = T(cast_bool),
 };

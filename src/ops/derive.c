@@ -28,6 +28,11 @@ static hod_tensor *one_minus(hod_tensor *x)
     return hod_sub(number(x, 1), x);
 }
 
+static hod_tensor *plus(hod_tensor *x, double s)
+{
+    return hod_add_scalar(x, s);
+}
+
 /* Φ(a) + a φ(a), with the normal distribution's share and density. */
 static hod_tensor *gelu_slope(hod_tensor *a)
 {
@@ -42,6 +47,31 @@ static hod_tensor *silu_slope(hod_tensor *a)
 {
     hod_tensor *s = hod_sigmoid(a);
     return hod_mul(s, hod_add_scalar(hod_mul(a, one_minus(s)), 1));
+}
+
+/* With s = σ(2u): s (1 + a (1 - s) 2u'), u' = sqrt(2/π) (1 + 3 · 0.044715 a²) */
+static hod_tensor *gelu_tanh_slope(hod_tensor *a)
+{
+    const double c = 1.5957691216057308, k = 0.044715; /* c = 2 sqrt(2/π) */
+    hod_tensor *square = hod_mul(a, a);
+    hod_tensor *s = hod_sigmoid(hod_mul(a, plus(scaled(square, c * k), c)));
+    hod_tensor *du = plus(scaled(square, 3 * c * k), c);
+    return hod_mul(s, plus(hod_mul(hod_mul(a, one_minus(s)), du), 1));
+}
+
+/* t + a σ(a) (1 - t²), t = tanh(softplus(a)) */
+static hod_tensor *mish_slope(hod_tensor *a)
+{
+    hod_tensor *t = hod_tanh(hod_softplus(a));
+    return hod_add(t, hod_mul(hod_mul(a, hod_sigmoid(a)), one_minus(hod_mul(t, t))));
+}
+
+/* 0, a/3 + 1/2, 1: below -3, between, from 3 on */
+static hod_tensor *hardswish_slope(hod_tensor *a)
+{
+    hod_tensor *between = plus(scaled(a, 1.0 / 3), 0.5);
+    hod_tensor *upper = hod_where(hod_lt(a, number(a, 3)), between, number(a, 1));
+    return hod_where(hod_le(a, number(a, -3)), number(a, 0), upper);
 }
 
 /* g b a^(b-1); 0 where b is 0, also at a = 0. */
@@ -63,6 +93,37 @@ static hod_tensor *pow_slope_b(hod_tensor *g, hod_tensor *y, hod_tensor *a, hod_
 static hod_tensor *shared(hod_tensor *g, hod_tensor *a, hod_tensor *b)
 {
     return hod_where(hod_eq(a, b), scaled(g, 0.5), g);
+}
+
+/* g where a is the greater of a and b, half of it where they are equal. */
+static hod_tensor *greater_part(hod_tensor *g, hod_tensor *a, hod_tensor *b)
+{
+    return hod_where(hod_lt(a, b), number(g, 0), shared(g, a, b));
+}
+
+static hod_tensor *lesser_part(hod_tensor *g, hod_tensor *a, hod_tensor *b)
+{
+    return hod_where(hod_gt(a, b), number(g, 0), shared(g, a, b));
+}
+
+/* Of min(max(a, b), c), where equal ones share; bounds that are numbers take no share, and a has
+ * none at them. */
+static hod_tensor *clip_slope(const hod_vjp *v, hod_tensor *g)
+{
+    hod_tensor *a = v->x[0], *b = v->x[1], *c = v->x[2];
+    if (v->meta[1].ndim == 0 && v->meta[2].ndim == 0)
+        return hod_where(hod_logical_and(hod_gt(a, b), hod_lt(a, c)), g, number(g, 0));
+    return greater_part(lesser_part(g, hod_maximum(a, b), c), a, b);
+}
+
+static hod_tensor *clip_low_slope(hod_tensor *g, hod_tensor *a, hod_tensor *b, hod_tensor *c)
+{
+    return greater_part(lesser_part(g, hod_maximum(a, b), c), b, a);
+}
+
+static hod_tensor *clip_high_slope(hod_tensor *g, hod_tensor *a, hod_tensor *b, hod_tensor *c)
+{
+    return lesser_part(g, c, hod_maximum(a, b));
 }
 
 /* A reduction's result t repeated over the input's shape. */

@@ -5,7 +5,7 @@
  *     LOAD(e)    elem -> real                  STORE(r) real -> elem
  *     wide       sums are kept in this         T(name)  name##_f32: one name for each type
  *     wide_elem  how a sum is stored (integers: i64)    WIDE_STORE(w)
- *     M(name)    libm's function for real          LOWEST, HIGHEST   -inf, inf or the limits
+ *     R(name)    kernel_math.h's function          LOWEST, HIGHEST   -inf, inf or the limits
  */
 #if defined(ELEM_F32)
 #define elem float
@@ -16,7 +16,7 @@
 #define STORE(r) (r)
 #define WIDE_STORE(w) ((float)(w))
 #define REAL_IS_FLOAT 1
-#define M(name) name##f
+#define R(name) r_##name
 #define LOWEST (-(float)INFINITY)
 #define HIGHEST ((float)INFINITY)
 #define T(name) name##_f32
@@ -29,7 +29,7 @@
 #define STORE(r) (r)
 #define WIDE_STORE(w) (w)
 #define REAL_IS_FLOAT 1
-#define M(name) name
+#define R(name) d_##name
 #define LOWEST (-(double)INFINITY)
 #define HIGHEST ((double)INFINITY)
 #define T(name) name##_f64
@@ -39,7 +39,7 @@
 #define wide double
 #define wide_elem uint16_t
 #define REAL_IS_FLOAT 1
-#define M(name) name##f
+#define R(name) r_##name
 #define LOWEST (-(float)INFINITY)
 #define HIGHEST ((float)INFINITY)
 #ifdef ELEM_F16
@@ -61,7 +61,7 @@
 #undef STORE
 #undef WIDE_STORE
 #undef REAL_IS_FLOAT
-#undef M
+#undef R
 #undef LOWEST
 #undef HIGHEST
 #undef T
@@ -70,7 +70,7 @@
 #define wide_elem int64_t
 #define WIDE_STORE(w) (w)
 #define REAL_IS_FLOAT 0
-#define M(name) (real)name
+#define R(name) i_##name
 #define LOAD(e) ((real)(e))
 #if defined(ELEM_I64)
 #define elem int64_t

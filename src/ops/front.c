@@ -22,14 +22,25 @@ static hod_dtype wider(hod_dtype a, hod_dtype b)
     return rank[a] > rank[b] ? a : b;
 }
 
-hod_dtype hod__promote(const hod_tensor *a, const hod_tensor *b)
+/* Of any number of tensors: the widest of those that rank highest. */
+static hod_dtype promoted(int n, hod_tensor *const *in)
 {
-    int ka = kind_of(a->dtype), kb = kind_of(b->dtype);
-    if (ka != kb)
-        return ka > kb ? a->dtype : b->dtype;
-    if ((a->ndim == 0) != (b->ndim == 0))
-        return a->ndim == 0 ? b->dtype : a->dtype;
-    return wider(a->dtype, b->dtype);
+    int highest = -1;
+    hod_dtype dtype = HOD_F32;
+    for (int i = 0; i < n; i++) {
+        int rank = 2 * kind_of(in[i]->dtype) + (in[i]->ndim > 0);
+        if (rank > highest)
+            dtype = in[i]->dtype;
+        else if (rank == highest)
+            dtype = wider(dtype, in[i]->dtype);
+        highest = HOD_MAX(highest, rank);
+    }
+    return dtype;
+}
+
+hod_dtype hod__promote(hod_tensor *a, hod_tensor *b)
+{
+    return promoted(2, (hod_tensor *[]){a, b});
 }
 
 hod_tensor *hod__cast_to(hod_tensor *t, hod_dtype dtype)
@@ -45,7 +56,8 @@ static hod_dtype computed_in(uint32_t flags, hod_dtype dtype, int arity)
 {
     if ((flags & HOD_OPF_FLOAT_ONLY) && dtype > HOD_BF16)
         return HOD_F32;
-    bool arithmetic = arity == 2 && !(flags & HOD_OPF_BOOL_RESULT);
+    bool bits = flags & HOD_OPF_INT_ONLY && flags & HOD_OPF_COMMUTATIVE; /* and, or, xor of bools */
+    bool arithmetic = arity >= 2 && !(flags & HOD_OPF_BOOL_RESULT) && !bits;
     return dtype == HOD_BOOL && arithmetic ? HOD_I64 : dtype;
 }
 
@@ -65,13 +77,20 @@ static hod_tensor *binary(hod_op op, hod_tensor *a, hod_tensor *b)
     return hod__op(op, NULL, 2, (hod_tensor *[]){hod__cast_to(a, t), hod__cast_to(b, t)});
 }
 
-/* where: the condition is bool, the other two share a type. */
+/* Where the first is a condition it is bool, and the other two share a type. */
 static hod_tensor *ternary(hod_op op, hod_tensor *a, hod_tensor *b, hod_tensor *c)
 {
     if (!a || !b || !c)
         return NULL;
-    hod_dtype t = hod__promote(b, c);
-    hod_tensor *in[] = {hod__cast_to(a, HOD_BOOL), hod__cast_to(b, t), hod__cast_to(c, t)};
+    uint32_t flags = hod__op_info[op].flags;
+    bool chooses = flags & HOD_OPF_CHOOSES;
+    hod_tensor *in[] = {a, b, c};
+    hod_dtype t = promoted(3 - chooses, in + chooses);
+    if (!chooses)
+        t = computed_in(flags, t, 3);
+    in[0] = hod__cast_to(a, chooses ? HOD_BOOL : t);
+    in[1] = hod__cast_to(b, t);
+    in[2] = hod__cast_to(c, t);
     return hod__op(op, NULL, 3, in);
 }
 

@@ -113,6 +113,8 @@ enum hod_op_flags {
     HOD_OPF_BILINEAR = 1 << 10,    /* the derivative for input 0 reads input 1 only, and vice versa
                                       (mul, matmul, conv2d*): goes with SAVES_X and SAVES_B */
     HOD_OPF_Y_FOR_B = 1 << 11,     /* with SAVES_Y: only the derivative for input 1 reads it */
+    HOD_OPF_INT_ONLY = 1 << 12,    /* not defined for floats */
+    HOD_OPF_CHOOSES = 1 << 13,     /* input 0 is bool, whatever the others are */
 };
 
 enum { HOD_OP_MAX_INPUTS = 64 }; /* concat and stack; the others have at most 5 */
@@ -144,7 +146,7 @@ typedef struct hod_op_info {
     int arity; /* -1: any number */
     hod_attrs_kind attrs;
     uint32_t flags;
-    const char *expr;   /* pointwise and reduce: C text over a, b, c (acc, a), see preamble.h */
+    const char *expr;   /* pointwise and reduce: C text over a, b, c (acc, a), see ops.def */
     const char *start;  /* reduce: what acc begins as */
     const char *nodiff; /* reason, for NODIFF rows */
     double low, high;   /* where tests draw inputs from */
@@ -225,7 +227,7 @@ hod_tensor *hod__stop_gradient(hod_tensor *t);
 hod_tensor *hod__cast_to(hod_tensor *t, hod_dtype dtype);
 hod_tensor *hod__reshape_to(hod_tensor *t, int ndim, const int64_t *shape);
 /* The dtype that a and b are brought to, a scalar giving way to a tensor of its kind. */
-hod_dtype hod__promote(const hod_tensor *a, const hod_tensor *b);
+hod_dtype hod__promote(hod_tensor *a, hod_tensor *b);
 /* -1 when dim is out of -ndim..ndim-1, with an error naming op; else counted from the front. */
 int hod__dim(const char *op, int64_t dim, int ndim);
 

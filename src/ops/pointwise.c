@@ -1,37 +1,42 @@
-/* The elementwise operators, eagerly: rows from pointwise_tmpl.c, walked by hod_iter. */
+/* The elementwise operators, eagerly: rows from pointwise_tmpl.c, walked by hod_iter. 16-bit floats
+ * are brought to f32 a block at a time, run through the rows of f32, and brought back. */
+#include "ops/rows.h"
 #include "ops/rules.h"
-#include "tensor/half.h"
-#include <math.h>
-
-/* One row: n results `so` apart, operand k from in[k] on, s[k] apart. */
-typedef void row(int64_t n, void *out, int64_t so, const void *const *in, const int64_t *s);
-
-#define PLAIN 0
-#define FLOATS 0
-#define SWAPS 0
-#define SAVES_X 0
-#define SAVES_Y 0
-#define SAVES_B 0
-#define SAVES_C 0
-#define BILINEAR 0
-#define Y_FOR_B 0
-#define BOOL 1
-
-#define TYPED_BODY "ops/pointwise_tmpl.c"
-#include "ops/all_types_tmpl.h"
-#undef TYPED_BODY
-
-static row *const *const rows_of[HOD_DTYPES] = {
-    [HOD_F32] = rows_f32, [HOD_F64] = rows_f64, [HOD_F16] = rows_f16, [HOD_BF16] = rows_bf16,
-    [HOD_I64] = rows_i64, [HOD_I32] = rows_i32, [HOD_U8] = rows_u8,   [HOD_BOOL] = rows_bool,
-};
 
 typedef struct pointwise_job {
     hod_iter it; /* operand 0 is the result */
-    row *run;
+    hod_row *run;
     char *base[HOD_ITER_MAX];
-    int64_t size[HOD_ITER_MAX]; /* bytes of an element */
+    int64_t size[HOD_ITER_MAX];       /* bytes of an element */
+    hod_cast_row *half[HOD_ITER_MAX]; /* 16-bit floats: to f32, for the result from it; else NULL */
 } pointwise_job;
+
+enum { BLOCK = 1024 }; /* elements of a block of 16-bit floats: four buffers fit the first cache */
+
+static void run_halves(const pointwise_job *job, int64_t n, char *out, int64_t so,
+                       const void *const *in, const int64_t *s)
+{
+    _Alignas(64) float buffer[HOD_ITER_MAX][BLOCK];
+    for (int64_t from = 0; from < n; from += BLOCK) {
+        int64_t m = HOD_MIN(BLOCK, n - from), step[HOD_ITER_MAX];
+        const void *x[HOD_ITER_MAX];
+        for (int k = 1; k < job->it.n_operands; k++) {
+            const char *at = (const char *)in[k - 1] + from * s[k - 1] * job->size[k];
+            bool one = s[k - 1] == 0;
+            x[k - 1] = job->half[k] ? (const void *)buffer[k] : at;
+            step[k - 1] = job->half[k] ? !one : s[k - 1];
+            if (job->half[k])
+                job->half[k](one ? 1 : m, buffer[k], 1, at, s[k - 1]);
+        }
+        char *to = out + from * so * job->size[0];
+        if (!job->half[0]) {
+            job->run(m, to, so, x, step);
+            continue;
+        }
+        job->run(m, buffer[0], 1, x, step);
+        job->half[0](m, to, so, buffer[0], 1);
+    }
+}
 
 /* Runs a stretch of one row: elements [from, to). */
 static void run_stretch(const pointwise_job *job, const int64_t *offset, int64_t from, int64_t to)
@@ -44,7 +49,11 @@ static void run_stretch(const pointwise_job *job, const int64_t *offset, int64_t
         in[k - 1] = job->base[k] + (offset[k] + from * s[k - 1]) * job->size[k];
     }
     int64_t so = job->it.strides[0][last];
-    job->run(to - from, job->base[0] + (offset[0] + from * so) * job->size[0], so, in, s);
+    char *out = job->base[0] + (offset[0] + from * so) * job->size[0];
+    if (job->half[job->it.n_operands - 1])
+        run_halves(job, to - from, out, so, in, s);
+    else
+        job->run(to - from, out, so, in, s);
 }
 
 static void run_rows(void *context, int64_t begin, int64_t end)
@@ -65,15 +74,31 @@ static void run_only_row(void *context, int64_t begin, int64_t end)
 
 enum { PARALLEL_ELEMENTS = 32768 }; /* below, waking threads costs more than the work */
 
+static bool is_half(const hod_tensor *t)
+{
+    return t->dtype == HOD_F16 || t->dtype == HOD_BF16;
+}
+
+static hod_row *row_of(hod_dtype dtype, hod_op op)
+{
+    bool half = dtype == HOD_F16 || dtype == HOD_BF16;
+    hod_row *const *rows = hod__rows()->pointwise[half ? HOD_F32 : dtype];
+    return rows ? rows[op] : hod__rows_plain.pointwise[dtype][op];
+}
+
 int hod__eval_pointwise(const hod_op_call *c, hod_tensor *out)
 {
     if (c->op == HOD_OP_cast)
         return hod__eval_cast(c, out);
     const hod_tensor *operand[HOD_ITER_MAX] = {out};
     pointwise_job job = {0};
-    job.run = rows_of[c->in[c->n - 1]->dtype][c->op];
+    job.run = row_of(c->in[c->n - 1]->dtype, c->op);
     for (int k = 0; k < c->n; k++)
         operand[k + 1] = c->in[k];
+    for (int k = 0; k <= c->n; k++)
+        if (is_half(operand[k]))
+            job.half[k] = k ? hod__rows()->cast[operand[k]->dtype][HOD_F32]
+                            : hod__rows()->cast[HOD_F32][operand[k]->dtype];
     hod__iter_begin(&job.it, out->ndim, out->shape, c->n + 1, operand);
     if (job.it.n == 0)
         return 0;

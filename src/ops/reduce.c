@@ -8,33 +8,8 @@
  *
  * The order of additions depends on shapes alone, so any number of threads gives the same bits.
  */
+#include "ops/rows.h"
 #include "ops/rules.h"
-#include "tensor/half.h"
-#include <math.h>
-
-enum { LANES = 16 };
-
-/* A reduction of one type: how to begin an accumulator, fold n elements s apart into it, fold one
- * element into each of n, merge two, and store one. An index reduction has only `index`. */
-typedef struct folder {
-    void (*begin)(void *accs, int64_t n);
-    void (*fold)(void *acc, int64_t n, const void *x, int64_t s);
-    void (*columns)(void *accs, int64_t n, const void *x);
-    void (*merge)(void *acc, const void *other);
-    void (*put)(void *out, const void *acc);
-    size_t acc_bytes;
-    int64_t (*index)(int64_t n, const void *x, int64_t s);
-} folder;
-
-#define TYPED_BODY "ops/reduce_tmpl.c"
-#include "ops/all_types_tmpl.h"
-#undef TYPED_BODY
-
-static const folder *const folders_of[HOD_DTYPES] = {
-    [HOD_F32] = folders_f32, [HOD_F64] = folders_f64, [HOD_F16] = folders_f16,
-    [HOD_BF16] = folders_bf16, [HOD_I64] = folders_i64, [HOD_I32] = folders_i32,
-    [HOD_U8] = folders_u8, [HOD_BOOL] = folders_bool,
-};
 
 /* A group of dimensions, merged; n elements in all. Empty: one element. */
 typedef struct dims {
@@ -73,7 +48,7 @@ static void offsets(const dims *d, int ndim, int64_t at, int64_t *x, int64_t *ou
 }
 
 typedef struct reduce_job {
-    const folder *f;
+    const hod_folder *f;
     dims kept, reduced;
     const char *x;
     char *out;
@@ -198,7 +173,7 @@ static void sort_dims(reduce_job *job, const hod_tensor *x, const hod_tensor *ou
 int hod__eval_reduce(const hod_op_call *c, hod_tensor *out)
 {
     const hod_tensor *x = c->in[0];
-    reduce_job job = {.f = &folders_of[x->dtype][c->op]};
+    reduce_job job = {.f = &hod__rows()->fold[x->dtype][c->op]};
     sort_dims(&job, x, out, &c->attrs->reduce);
     if (job.kept.n == 0)
         return 0;

@@ -1,17 +1,22 @@
-/* The folds of each reduction for one element type; reduce.c includes this body once for each.
+/* The folds of each reduction for one element type; rows_body_tmpl.c includes it once for
+ * each.
  *
  * Sums and products run in `wide` (f64, i64), extremes in `real`. A fold keeps LANES accumulators,
  * so that it vectorises and its order depends on the length alone, never on threads. */
 #include "ops/math_tmpl.h"
 
-#define ACC_sum wide
-#define ACC_prod wide
-#define ACC_amax real
-#define ACC_amin real
-#define PUT_sum(acc) *(wide_elem *)out = WIDE_STORE(acc)
+#define ACC_sum       wide
+#define ACC_prod      wide
+#define ACC_amax      real
+#define ACC_amin      real
+#define ACC_any       int
+#define ACC_all       int
+#define PUT_sum(acc)  *(wide_elem *)out = WIDE_STORE(acc)
 #define PUT_prod(acc) *(wide_elem *)out = WIDE_STORE(acc)
 #define PUT_amax(acc) *(elem *)out = STORE(acc)
 #define PUT_amin(acc) *(elem *)out = STORE(acc)
+#define PUT_any(acc)  *(uint8_t *)out = acc != 0
+#define PUT_all(acc)  *(uint8_t *)out = acc != 0
 
 #define FOLD_LOOP(acc_t, expression, stride)                                                       \
     int64_t i = 0;                                                                                 \
@@ -87,7 +92,7 @@
     }
 #include "ops/ops.def"
 
-static const folder T(folders)[HOD_OPS] = {
+static const hod_folder T(folders)[HOD_OPS] = {
 #define REDUCE(name, ...)                                                                          \
     [HOD_OP_##name] = {.begin = T(begin_##name),                                                   \
                        .fold = T(fold_##name),                                                     \
@@ -103,6 +108,10 @@ static const folder T(folders)[HOD_OPS] = {
 #undef ACC_prod
 #undef ACC_amax
 #undef ACC_amin
+#undef ACC_any
+#undef ACC_all
+#undef PUT_any
+#undef PUT_all
 #undef PUT_sum
 #undef PUT_prod
 #undef PUT_amax

@@ -34,15 +34,17 @@ bool hod__window(int64_t size, const int64_t padding[2], int64_t kernel, int64_t
 static int check_types(const hod_op_call *c, const hod_meta *in)
 {
     const hod_op_info *info = &hod__op_info[c->op];
-    int first = c->op == HOD_OP_where ? 1 : 0;
+    int first = info->flags & HOD_OPF_CHOOSES ? 1 : 0;
     if (first == 1 && in[0].dtype != HOD_BOOL)
-        return HOD_FAIL_RC(ARGUMENT, "where: the condition is %s, not bool",
+        return HOD_FAIL_RC(ARGUMENT, "%s: the condition is %s, not bool", info->name,
                            hod_dtype_name(in[0].dtype));
     for (int i = first + 1; i < c->n; i++)
         if (in[i].dtype != in[first].dtype)
             return HOD_FAIL_RC(ARGUMENT, "%s: %s with %s", info->name,
                                hod_dtype_name(in[first].dtype), hod_dtype_name(in[i].dtype));
-    if ((info->flags & (HOD_OPF_FLOAT_ONLY | HOD_OPF_NO_INTS)) && in[first].dtype > HOD_BF16)
+    bool is_float = in[first].dtype <= HOD_BF16;
+    if (is_float ? info->flags & HOD_OPF_INT_ONLY
+                 : info->flags & (HOD_OPF_FLOAT_ONLY | HOD_OPF_NO_INTS))
         return HOD_FAIL_RC(ARGUMENT, "%s: not defined for %s", info->name,
                            hod_dtype_name(in[first].dtype));
     return 0;
@@ -76,6 +78,8 @@ static hod_dtype reduced_dtype(const hod_op_info *info, hod_op op, hod_dtype dty
 {
     if (info->flags & HOD_OPF_INDEX_RESULT)
         return HOD_I64;
+    if (info->flags & HOD_OPF_BOOL_RESULT)
+        return HOD_BOOL;
     bool widens = op == HOD_OP_sum || op == HOD_OP_prod;
     return widens && dtype > HOD_BF16 ? HOD_I64 : dtype;
 }
@@ -84,7 +88,8 @@ int hod__shape_reduce(const hod_op_call *c, const hod_meta *in, hod_meta *out)
 {
     const hod_op_info *info = &hod__op_info[c->op];
     const hod_attrs_reduce *r = &c->attrs->reduce;
-    bool fills = c->op == HOD_OP_sum || c->op == HOD_OP_prod;
+    bool fills = c->op != HOD_OP_amax && c->op != HOD_OP_amin &&
+                 !(info->flags & HOD_OPF_INDEX_RESULT); /* has a value of nothing */
     if (r->dims >> in->ndim)
         return HOD_FAIL_RC(ARGUMENT, "%s: a dimension beyond those of %s", info->name,
                            HOD_META_TEXT(in));

@@ -4,6 +4,7 @@
  * element within the sample, by the one mapping of uniform_tmpl.h; how a batch is cut into rows
  * and threads does not enter.
  */
+#include "ops/rows.h"
 #include "ops/rules.h"
 #include "ops/uniform_tmpl.h"
 #include "tensor/half.h"
@@ -110,6 +111,7 @@ typedef struct draw_job {
     int64_t index_stride; /* 0: one sample */
     int64_t elements;     /* of a sample */
     uint64_t key, stream;
+    void (*run)(int64_t n, float *out, uint64_t key, uint64_t stream, uint64_t index);
 } draw_job;
 
 static void draw_samples(void *context, int64_t begin, int64_t end)
@@ -117,9 +119,7 @@ static void draw_samples(void *context, int64_t begin, int64_t end)
     const draw_job *job = context;
     for (int64_t n = begin; n < end; n++) {
         uint64_t index = (uint64_t)job->index[n * job->index_stride];
-        float *to = job->to + n * job->elements;
-        for (int64_t e = 0; e < job->elements; e++)
-            to[e] = r_uniform(job->key, job->stream, index, (uint64_t)e);
+        job->run(job->elements, job->to + n * job->elements, job->key, job->stream, index);
     }
 }
 
@@ -139,6 +139,7 @@ int hod__eval_uniform(const hod_op_call *c, hod_tensor *out)
         .elements = n / samples,
         .key = r_uniform_key((uint64_t)k[0], (uint64_t)k[key->strides[0]]),
         .stream = (uint64_t)c->attrs->uniform.stream,
+        .run = hod__rows()->uniform,
     };
     hod__parallel(samples, HOD_MAX(1, 4096 / job.elements), draw_samples, &job);
     return 0;

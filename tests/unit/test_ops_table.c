@@ -21,7 +21,7 @@ static hod_tensor *random_tensor(const hod_op_info *info, hod_shape shape, uint6
         v[i] = draw(state, info->low, info->high);
     hod_tensor *t = hod_from_doubles(v, shape);
     free(v);
-    return t;
+    return info->flags & HOD_OPF_INT_ONLY ? hod_cast(t, HOD_I64) : t;
 }
 
 static double max_difference(hod_tensor *a, hod_tensor *b)
@@ -41,12 +41,13 @@ static double max_difference(hod_tensor *a, hod_tensor *b)
     return worst;
 }
 
-/* The inputs of a pointwise row as its front would hand them over; where's first is a condition. */
+/* The inputs of a pointwise row as its front would hand them over; one that chooses has a condition
+ * first. */
 static hod_tensor *call(hod_op op, hod_tensor **in)
 {
     hod_attrs attrs = {.cast = {HOD_F32}};
     hod_tensor *x[3] = {in[0], in[1], in[2]};
-    if (op == HOD_OP_where)
+    if (hod__op_info[op].flags & HOD_OPF_CHOOSES)
         x[0] = hod_cast(hod_gt_scalar(in[0], 0), HOD_BOOL);
     return hod__op(op, op == HOD_OP_cast ? &attrs : NULL, hod__op_info[op].arity, x);
 }
@@ -97,6 +98,8 @@ static void check_type(hod_dtype t, double tol)
     EACH_POINTWISE(op, info)
     {
         hod_tensor *in[3] = {0}, *low[3] = {0}, *exact[3] = {0};
+        if (info->flags & HOD_OPF_INT_ONLY)
+            continue;
         set_inputs(info, HOD_SHAPE(3, 37), in);
         for (int k = 0; k < info->arity; k++) {
             low[k] = hod_cast(in[k], t);
@@ -121,6 +124,11 @@ TEST(ops_values_in_every_float_type)
     check_type(HOD_BF16, 0x1p-8);
 }
 
+static bool divides(hod_op op)
+{
+    return op == HOD_OP_floor_divide || op == HOD_OP_remainder || op == HOD_OP_fmod;
+}
+
 TEST(ops_values_in_every_integer_type)
 {
     const hod_dtype types[] = {HOD_I64, HOD_I32, HOD_U8, HOD_BOOL};
@@ -132,8 +140,9 @@ TEST(ops_values_in_every_integer_type)
                 continue;
             set_inputs(info, HOD_SHAPE(101), in);
             for (int k = 0; k < info->arity; k++) { /* not negative: u8 and bool have no sign */
-                low[k] = hod_cast(hod_abs(in[k]), types[i]);
-                exact[k] = hod_cast(low[k], HOD_F64);
+                double least = k > 0 && divides(op) ? 1 : 0;
+                low[k] = hod_cast(hod_add_scalar(hod_abs(in[k]), least), types[i]);
+                exact[k] = hod_cast(low[k], info->flags & HOD_OPF_INT_ONLY ? HOD_I64 : HOD_F64);
             }
             bool signless = types[i] == HOD_U8 || types[i] == HOD_BOOL;
             if (signless && (op == HOD_OP_neg || op == HOD_OP_sub))

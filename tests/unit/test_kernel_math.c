@@ -1,14 +1,14 @@
-/* The preamble's mathematics: distance to long double libm in ulp, and every special case.
+/* The mathematics of kernels: distance to long double libm in ulp, and every special case.
  *
  * Each f32 function is tried twice: included here, where hod's own flags give no fused
  * multiply-add, and as a compiled kernel, with what -march=native gives. Limits are those stated at
- * the head of preamble.h. Inputs are all bit patterns in strides of a prime, so that every exponent,
+ * docs/ops.md. Inputs are all bit patterns in strides of a prime, so that every exponent,
  * denormals, infinities and NaNs come up, and every pattern near the joints of the polynomials.
  */
 #include "base/base.h"
-#include "codegen/preamble.h"
 #include "codegen/toolchain.h"
 #include "harness.h"
+#include "ops/kernel_math.h"
 #include "ops/uniform_tmpl.h"
 #include "scratch.h"
 #include "tensor/half.h"
@@ -35,19 +35,60 @@ static real sign_l(real x)
     return isnan(x) ? x : (x > 0) - (x < 0);
 }
 
+static real silu_l(real x)
+{
+    return isinf(x) ? (x > 0 ? x : NAN) : x / (1 + expl(-x));
+}
+
+static real gelu_l(real x)
+{
+    return isinf(x) ? (x > 0 ? x : NAN) : 0.5L * x * erfcl(x * -0.70710678118654752440L);
+}
+
+static real gelu_tanh_l(real x)
+{
+    real u = 0.79788456080286535588L * (x + 0.044715L * x * x * x);
+    return isinf(x) ? (x > 0 ? x : NAN) : x / (1 + expl(-2 * u));
+}
+
+static real softplus_l(real x)
+{
+    return (x > 0 ? x : 0) + log1pl(expl(-fabsl(x)));
+}
+
+static real mish_l(real x)
+{
+    return isinf(x) ? (x > 0 ? x : NAN) : x * tanhl(softplus_l(x));
+}
+
 static const struct function {
     const char *name;
     float (*f)(float x);
     real (*exact)(real x);
     double limit; /* ulp */
 } functions[] = {
-    {"r_exp", r_exp, expl, 1.0},         {"r_log", r_log, logl, 0.9},
-    {"r_tanh", r_tanh, tanhl, 1.4},      {"r_sigmoid", r_sigmoid, sigmoid_l, 2.4},
-    {"r_erf", r_erf, erfl, 1.3},         {"r_sin", r_sin, sinl, 1.6},
-    {"r_cos", r_cos, cosl, 1.6},         {"r_sqrt", r_sqrt, sqrtl, 0.5},
-    {"r_rsqrt", r_rsqrt, rsqrt_l, 1.5},  {"r_floor", r_floor, floorl, 0},
-    {"r_ceil", r_ceil, ceill, 0},        {"r_round", r_round, rintl, 0},
-    {"r_abs", r_abs, fabsl, 0},          {"r_sign", r_sign, sign_l, 0},
+    {"r_exp", r_exp, expl, 1.0},
+    {"r_log", r_log, logl, 0.9},
+    {"r_tanh", r_tanh, tanhl, 1.4},
+    {"r_sigmoid", r_sigmoid, sigmoid_l, 2.4},
+    {"r_erf", r_erf, erfl, 1.3},
+    {"r_sin", r_sin, sinl, 1.6},
+    {"r_cos", r_cos, cosl, 1.6},
+    {"r_sqrt", r_sqrt, sqrtl, 0.5},
+    {"r_expm1", r_expm1, expm1l, 1.5},
+    {"r_log1p", r_log1p, log1pl, 1.6},
+    {"r_silu", r_silu, silu_l, 3.0},
+    {"r_gelu", r_gelu, gelu_l, 2.3},
+    {"r_gelu_tanh", r_gelu_tanh, gelu_tanh_l, 2.8},
+    {"r_mish", r_mish, mish_l, 3.7},
+    {"r_softplus", r_softplus, softplus_l, 1.9},
+    {"r_trunc", r_trunc, truncl, 0},
+    {"r_rsqrt", r_rsqrt, rsqrt_l, 1.5},
+    {"r_floor", r_floor, floorl, 0},
+    {"r_ceil", r_ceil, ceill, 0},
+    {"r_round", r_round, rintl, 0},
+    {"r_abs", r_abs, fabsl, 0},
+    {"r_sign", r_sign, sign_l, 0},
     {"r_atan", r_atan, atanl, 2.8},
 };
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
@@ -107,7 +148,7 @@ static void check_function(const struct function *f, const float *y, const char 
         FAIL("%s(%a) = %a, %.3f ulp from exact (%s)", f->name, samples[at], y[at], worst, how);
 }
 
-TEST(preamble_functions_are_within_their_ulps)
+TEST(kernel_math_functions_are_within_their_ulps)
 {
     static float y[MAX_SAMPLES];
     make_samples();
@@ -118,7 +159,7 @@ TEST(preamble_functions_are_within_their_ulps)
     }
 }
 
-TEST(preamble_kernels_are_within_their_ulps)
+TEST(kernel_math_kernels_are_within_their_ulps)
 {
     static float y[MAX_SAMPLES];
     setenv("HOD_CACHE_DIR", scratch("cache"), 1);
@@ -144,7 +185,7 @@ TEST(preamble_kernels_are_within_their_ulps)
     }
 }
 
-TEST(preamble_pow_is_within_its_ulps)
+TEST(kernel_math_pow_is_within_its_ulps)
 {
     double worst = 0;
     for (uint64_t i = 0; i < 400000; i++) {
@@ -164,19 +205,19 @@ TEST(preamble_pow_is_within_its_ulps)
     CHECK(worst > 0.4); /* the test does look */
 }
 
-TEST(preamble_pow_special_cases)
+TEST(kernel_math_pow_special_cases)
 {
-    static const float x[] = {0.0f,  -0.0f, 1,    -1,        2,         -2,   3,      -3,     0.5f,
-                              -0.5f, 1.5f,  -2.5f, INFINITY, -INFINITY, NAN,  1e-45f, -1e-45f,
-                              3.4e38f, -3.4e38f, 16777216.0f, 8388609.0f, 8388607.5f};
+    static const float x[] = {0.0f,     -0.0f,       1,          -1,        2,       -2,
+                              3,        -3,          0.5f,       -0.5f,     1.5f,    -2.5f,
+                              INFINITY, -INFINITY,   NAN,        1e-45f,    -1e-45f, 3.4e38f,
+                              -3.4e38f, 16777216.0f, 8388609.0f, 8388607.5f};
     for (int i = 0; i < HOD_COUNT(x); i++)
         for (int j = 0; j < HOD_COUNT(x); j++)
             if (error_of(r_pow(x[i], x[j]), powl(x[i], x[j])) > 0.51)
-                FAIL("r_pow(%g, %g) = %g, not %g", x[i], x[j], r_pow(x[i], x[j]),
-                     pow(x[i], x[j]));
+                FAIL("r_pow(%g, %g) = %g, not %g", x[i], x[j], r_pow(x[i], x[j]), pow(x[i], x[j]));
 }
 
-TEST(preamble_maximum_hands_nan_on)
+TEST(kernel_math_maximum_hands_nan_on)
 {
     static const float x[] = {NAN, -INFINITY, -1, 0, 1, INFINITY};
     for (int i = 0; i < HOD_COUNT(x); i++)
@@ -190,7 +231,7 @@ TEST(preamble_maximum_hands_nan_on)
         }
 }
 
-TEST(preamble_halves_agree_with_tensors)
+TEST(kernel_math_halves_agree_with_tensors)
 {
     for (uint32_t h = 0; h < 0x10000; h++) {
         EQ_INT(r_bits(r_from_f16((u16)h)), hod__f32_bits(hod__f16_to_f32((u16)h)));
@@ -204,7 +245,7 @@ TEST(preamble_halves_agree_with_tensors)
 }
 
 /* Word e % 4 of Philox at the documented counter and key, against the library's own Philox. */
-TEST(preamble_uniform_is_philox_as_documented)
+TEST(kernel_math_uniform_is_philox_as_documented)
 {
     for (uint64_t i = 0; i < 1000; i++) {
         uint64_t key = r_uniform_key(r_mix(i), i), stream = i % 7, index = r_mix(i + 99),
@@ -218,7 +259,7 @@ TEST(preamble_uniform_is_philox_as_documented)
     }
 }
 
-TEST(preamble_uniform_is_uniform)
+TEST(kernel_math_uniform_is_uniform)
 {
     enum { N = 1 << 18, BINS = 64 };
     uint64_t key = r_uniform_key(1, 2);

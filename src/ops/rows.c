@@ -1,0 +1,38 @@
+/* Which of the compiled inner loops this machine runs. */
+#include "ops/rows.h"
+#include <stdatomic.h>
+
+const hod_rows *hod__rows_of(int k)
+{
+    if (k == 0)
+        return &hod__rows_plain;
+#ifdef __x86_64__
+    __builtin_cpu_init();
+    bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+              __builtin_cpu_supports("bmi2");
+    bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+              __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+              __builtin_cpu_supports("avx512vl");
+    if (k == 1 && v3)
+        return &hod__rows_v3;
+    if (k == 2 && v4)
+        return &hod__rows_v4;
+#endif
+    return NULL;
+}
+
+static _Atomic(const hod_rows *) chosen; /* NULL: not yet; whoever comes first finds the same */
+
+const hod_rows *hod__rows(void)
+{
+    const hod_rows *rows = atomic_load_explicit(&chosen, memory_order_relaxed);
+    for (int k = 2; !rows; k--)
+        rows = hod__rows_of(k);
+    atomic_store_explicit(&chosen, rows, memory_order_relaxed);
+    return rows;
+}
+
+void hod__rows_use(const hod_rows *rows)
+{
+    atomic_store_explicit(&chosen, rows, memory_order_relaxed);
+}

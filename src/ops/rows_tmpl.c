@@ -1,0 +1,74 @@
+/* The inner loops of eager kernels: included with ROWS, the name of the table, by one file for each
+ * instruction set. The one for any machine has elementwise loops for integers, too (PLAIN_ROWS);
+ * 16-bit floats go through those of f32 in blocks (pointwise.c). See rows.h. */
+#include "ops/math_tmpl.h"
+#include "ops/rows.h"
+#include "ops/uniform_tmpl.h"
+#include "tensor/half.h"
+#include <math.h>
+
+enum { LANES = 16 }; /* accumulators of a fold */
+
+#define PLAIN    0
+#define SWAPS    0
+#define SAVES_X  0
+#define SAVES_Y  0
+#define SAVES_B  0
+#define SAVES_C  0
+#define BILINEAR 0
+#define Y_FOR_B  0
+#define BOOL     1
+#define FLOATS   2
+#define INTS     4
+#define CHOOSES  8
+
+#define TYPED_BODY "ops/pointwise_tmpl.c"
+#define ELEM_F32
+#include "ops/typed_tmpl.h"
+#define ELEM_F64
+#include "ops/typed_tmpl.h"
+#ifdef PLAIN_ROWS
+#define ELEM_I64
+#include "ops/typed_tmpl.h"
+#define ELEM_I32
+#include "ops/typed_tmpl.h"
+#define ELEM_U8
+#include "ops/typed_tmpl.h"
+#define ELEM_BOOL
+#include "ops/typed_tmpl.h"
+#endif
+#undef TYPED_BODY
+
+#define TYPED_BODY "ops/rows_body_tmpl.c"
+#include "ops/all_types_tmpl.h"
+#undef TYPED_BODY
+
+static void uniform_row(int64_t n, float *out, uint64_t key, uint64_t stream, uint64_t index)
+{
+    for (int64_t e = 0; e < n; e++)
+        out[e] = r_uniform(key, stream, index, (uint64_t)e);
+}
+
+#define OF_EACH_TYPE(table)                                                                        \
+    {                                                                                              \
+        [HOD_F32] = table##_f32, [HOD_F64] = table##_f64, [HOD_F16] = table##_f16,                 \
+        [HOD_BF16] = table##_bf16, [HOD_I64] = table##_i64, [HOD_I32] = table##_i32,               \
+        [HOD_U8] = table##_u8, [HOD_BOOL] = table##_bool,                                          \
+    }
+const hod_rows ROWS = {
+    .name = ROWS_NAME,
+    .pointwise =
+        {
+            [HOD_F32] = rows_f32,
+            [HOD_F64] = rows_f64,
+#ifdef PLAIN_ROWS
+            [HOD_I64] = rows_i64,
+            [HOD_I32] = rows_i32,
+            [HOD_U8] = rows_u8,
+            [HOD_BOOL] = rows_bool,
+#endif
+        },
+    .cast = OF_EACH_TYPE(casts),
+    .fold = OF_EACH_TYPE(folders),
+    .uniform = uniform_row,
+};
