@@ -11,8 +11,10 @@
 #ifndef HOD_FUNCTIONAL_H
 #define HOD_FUNCTIONAL_H
 
+#include <hod/elementwise.h>
 #include <hod/losses.h>
 #include <hod/ops.h>
+#include <hod/reductions.h>
 
 /* ---- values from nothing ---- */
 HOD_API hod_tensor *hod_full(hod_dtype dtype, hod_shape shape, double value);
@@ -37,7 +39,6 @@ HOD_API hod_tensor *hod_lt_scalar(hod_tensor *x, double s);
 HOD_API hod_tensor *hod_le_scalar(hod_tensor *x, double s);
 HOD_API hod_tensor *hod_gt_scalar(hod_tensor *x, double s);
 HOD_API hod_tensor *hod_ge_scalar(hod_tensor *x, double s);
-HOD_API hod_tensor *hod_clamp(hod_tensor *x, double low, double high);
 HOD_API hod_tensor *hod_square(hod_tensor *x);
 
 /* ---- types and shapes ---- */
@@ -67,15 +68,7 @@ HOD_API hod_tensor *hod_gather(hod_tensor *x, int dim, hod_tensor *index); /* in
 HOD_API hod_tensor *hod_index_select(hod_tensor *x, int dim, hod_tensor *index); /* index: (K) */
 HOD_API hod_tensor *hod_embedding(hod_tensor *w, hod_tensor *index); /* index.shape + w.shape[1:] */
 
-/* ---- reductions ---- */
-HOD_API hod_tensor *hod_mean(hod_tensor *x); /* of nothing: NaN */
-HOD_API hod_tensor *hod_mean_over(hod_tensor *x, hod_shape dims, bool keepdim);
-#define hod_mean_dims(x, ...) hod_mean_over(x, HOD_SHAPE(__VA_ARGS__), false)
-#define hod_mean_keep(x, ...) hod_mean_over(x, HOD_SHAPE(__VA_ARGS__), true)
-/* Mean of squared deviations, divided by n - correction: 0 as normalisation uses it, 1 unbiased. */
-HOD_API hod_tensor *hod_var_over(hod_tensor *x, hod_shape dims, bool keepdim, int correction);
-#define hod_var_keep(x, correction, ...) hod_var_over(x, HOD_SHAPE(__VA_ARGS__), true, correction)
-HOD_API hod_tensor *hod_logsumexp(hod_tensor *x, int dim, bool keepdim); /* of -inf only: -inf */
+/* ---- softmax ---- */
 HOD_API hod_tensor *hod_softmax(hod_tensor *x, int dim); /* of -inf only: 0 */
 HOD_API hod_tensor *hod_log_softmax(hod_tensor *x, int dim);
 
@@ -147,7 +140,6 @@ HOD_API hod_tensor *hod_dropout(hod_tensor *x, double p);
 #define hod_le_scalar(...) (hod_here(__FILE__, __LINE__), hod_le_scalar(__VA_ARGS__))
 #define hod_gt_scalar(...) (hod_here(__FILE__, __LINE__), hod_gt_scalar(__VA_ARGS__))
 #define hod_ge_scalar(...) (hod_here(__FILE__, __LINE__), hod_ge_scalar(__VA_ARGS__))
-#define hod_clamp(...) (hod_here(__FILE__, __LINE__), hod_clamp(__VA_ARGS__))
 #define hod_square(...) (hod_here(__FILE__, __LINE__), hod_square(__VA_ARGS__))
 #define hod_cast(...) (hod_here(__FILE__, __LINE__), hod_cast(__VA_ARGS__))
 #define hod_contiguous(...) (hod_here(__FILE__, __LINE__), hod_contiguous(__VA_ARGS__))
@@ -168,10 +160,6 @@ HOD_API hod_tensor *hod_dropout(hod_tensor *x, double p);
 #define hod_gather(...) (hod_here(__FILE__, __LINE__), hod_gather(__VA_ARGS__))
 #define hod_index_select(...) (hod_here(__FILE__, __LINE__), hod_index_select(__VA_ARGS__))
 #define hod_embedding(...) (hod_here(__FILE__, __LINE__), hod_embedding(__VA_ARGS__))
-#define hod_mean(...) (hod_here(__FILE__, __LINE__), hod_mean(__VA_ARGS__))
-#define hod_mean_over(...) (hod_here(__FILE__, __LINE__), hod_mean_over(__VA_ARGS__))
-#define hod_var_over(...) (hod_here(__FILE__, __LINE__), hod_var_over(__VA_ARGS__))
-#define hod_logsumexp(...) (hod_here(__FILE__, __LINE__), hod_logsumexp(__VA_ARGS__))
 #define hod_softmax(...) (hod_here(__FILE__, __LINE__), hod_softmax(__VA_ARGS__))
 #define hod_log_softmax(...) (hod_here(__FILE__, __LINE__), hod_log_softmax(__VA_ARGS__))
 #define hod_matmul(...) (hod_here(__FILE__, __LINE__), hod_matmul(__VA_ARGS__))

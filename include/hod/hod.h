@@ -21,6 +21,7 @@
 #include <hod/compile.h>
 #include <hod/config.h>
 #include <hod/data.h>
+#include <hod/elementwise.h>
 #include <hod/error.h>
 #include <hod/functional.h>
 #include <hod/io.h>
@@ -31,6 +32,7 @@
 #include <hod/optim.h>
 #include <hod/plot.h>
 #include <hod/random.h>
+#include <hod/reductions.h>
 #include <hod/rnn.h>
 #include <hod/schedule.h>
 #include <hod/scope.h>

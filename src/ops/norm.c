@@ -11,14 +11,12 @@ static bool is_half(const hod_tensor *x)
     return x->dtype == HOD_F16 || x->dtype == HOD_BF16;
 }
 
-/* x with integers and halves as f32. */
-static hod_tensor *computed(hod_tensor *x)
+hod_tensor *hod__computed(hod_tensor *x)
 {
     return x && (is_half(x) || x->dtype > HOD_BF16) ? hod__cast_to(x, HOD_F32) : x;
 }
 
-/* y in x's type when that is a half. */
-static hod_tensor *like(hod_tensor *y, const hod_tensor *x)
+hod_tensor *hod__like(hod_tensor *y, const hod_tensor *x)
 {
     return x && is_half(x) ? hod__cast_to(y, (hod_dtype)x->dtype) : y;
 }
@@ -49,8 +47,8 @@ hod_tensor *hod_mean_over(hod_tensor *x, hod_shape dims, bool keepdim)
     int64_t n = x ? folded("mean", x, &dims) : -1;
     if (n < 0)
         return NULL;
-    hod_tensor *sum = hod_sum_over(computed(x), dims, keepdim);
-    return like(n > 0 ? hod_mul_scalar(sum, 1.0 / (double)n) : hod_div_scalar(sum, 0), x);
+    hod_tensor *sum = hod_sum_over(hod__computed(x), dims, keepdim);
+    return hod__like(n > 0 ? hod_mul_scalar(sum, 1.0 / (double)n) : hod_div_scalar(sum, 0), x);
 }
 
 hod_tensor *hod_mean(hod_tensor *x)
@@ -63,11 +61,11 @@ hod_tensor *hod_var_over(hod_tensor *x, hod_shape dims, bool keepdim, int correc
     int64_t n = x ? folded("var", x, &dims) : -1;
     if (n < 0)
         return NULL;
-    hod_tensor *c = computed(x);
+    hod_tensor *c = hod__computed(x);
     hod_tensor *sum = hod_sum_over(hod_square(hod_sub(c, hod_mean_over(c, dims, true))), dims,
                                    keepdim);
     int64_t by = n - correction;
-    return like(by > 0 ? hod_mul_scalar(sum, 1.0 / (double)by) : hod_div_scalar(sum, 0), x);
+    return hod__like(by > 0 ? hod_mul_scalar(sum, 1.0 / (double)by) : hod_div_scalar(sum, 0), x);
 }
 
 /* ---- softmax ---- */
@@ -84,36 +82,20 @@ static hod_tensor *shift_of(hod_tensor *x, int dim)
 
 hod_tensor *hod_softmax(hod_tensor *x, int dim)
 {
-    hod_tensor *c = computed(x);
+    hod_tensor *c = hod__computed(x);
     hod_tensor *e = c ? hod_exp(hod_sub(c, shift_of(c, dim))) : NULL;
     if (!e)
         return NULL;
     hod_tensor *sum = hod_sum_keep(e, dim);
     hod_tensor *safe = hod_where(hod_eq_scalar(sum, 0), hod_full_like(sum, 1), sum);
-    return like(hod_div(e, safe), x);
-}
-
-hod_tensor *hod_logsumexp(hod_tensor *x, int dim, bool keepdim)
-{
-    hod_tensor *c = computed(x);
-    hod_tensor *shift = c ? shift_of(c, dim) : NULL;
-    if (!shift)
-        return NULL;
-    hod_tensor *sum = hod_sum_keep(hod_exp(hod_sub(c, shift)), dim);
-    hod_tensor *dead = hod_eq_scalar(sum, 0); /* all -inf: no gradient comes through either */
-    if (!dead)
-        return NULL;
-    hod_tensor *value = hod_add(hod_log(hod_where(dead, hod_full_like(sum, 1), sum)), shift);
-    hod_tensor *y =
-        hod_where(dead, hod_full((hod_dtype)sum->dtype, HOD_SHAPE(), -(double)INFINITY), value);
-    return like(keepdim ? y : hod_squeeze(y, dim), x);
+    return hod__like(hod_div(e, safe), x);
 }
 
 hod_tensor *hod_log_softmax(hod_tensor *x, int dim)
 {
-    hod_tensor *c = computed(x);
+    hod_tensor *c = hod__computed(x);
     hod_tensor *z = c ? hod_sub(c, shift_of(c, dim)) : NULL;
-    return z ? like(hod_sub(z, hod_log(hod_sum_keep(hod_exp(z), dim))), x) : NULL;
+    return z ? hod__like(hod_sub(z, hod_log(hod_sum_keep(hod_exp(z), dim))), x) : NULL;
 }
 
 /* ---- normalisation ---- */
@@ -137,7 +119,7 @@ static hod_tensor *per_channel(const char *name, hod_tensor *v, const hod_tensor
     hod_shape s = {.n = x->ndim - 1};
     for (int i = 0; i < s.n; i++)
         s.d[i] = i == 0 ? v->shape[0] : 1;
-    return computed(hod_reshape(v, s));
+    return hod__computed(hod_reshape(v, s));
 }
 
 hod_tensor *hod_layer_norm(hod_tensor *x, hod_tensor *w, hod_tensor *b, double eps)
@@ -154,8 +136,8 @@ hod_tensor *hod_layer_norm(hod_tensor *x, hod_tensor *w, hod_tensor *b, double e
     hod_shape dims = {.n = k};
     for (int i = 0; i < k; i++)
         dims.d[i] = lead + i;
-    hod_tensor *y = standardised(computed(x), dims, eps);
-    return like(hod_add(hod_mul(y, computed(w)), computed(b)), x);
+    hod_tensor *y = standardised(hod__computed(x), dims, eps);
+    return hod__like(hod_add(hod_mul(y, hod__computed(w)), hod__computed(b)), x);
 }
 
 hod_tensor *hod_group_norm(hod_tensor *x, int64_t groups, hod_tensor *w, hod_tensor *b, double eps)
@@ -166,9 +148,9 @@ hod_tensor *hod_group_norm(hod_tensor *x, int64_t groups, hod_tensor *w, hod_ten
         return HOD_FAIL(ARGUMENT, "group_norm: %s in %lld groups of channels", HOD_SHAPE_TEXT(x),
                         (long long)groups);
     int64_t per_group = hod__numel(x->ndim - 2, x->shape + 2) * (x->shape[1] / groups);
-    hod_tensor *g = hod_reshape(computed(x), HOD_SHAPE(x->shape[0], groups, per_group));
+    hod_tensor *g = hod_reshape(hod__computed(x), HOD_SHAPE(x->shape[0], groups, per_group));
     hod_tensor *y = hod_reshape(standardised(g, HOD_SHAPE(2), eps), hod_tensor_shape(x));
-    return like(hod_add(hod_mul(y, per_channel("group_norm", w, x)),
+    return hod__like(hod_add(hod_mul(y, per_channel("group_norm", w, x)),
                         per_channel("group_norm", b, x)),
                 x);
 }
@@ -180,11 +162,11 @@ hod_tensor *hod_batch_norm(hod_tensor *x, hod_tensor *mean, hod_tensor *var, hod
         return NULL;
     if (x->ndim < 2)
         return HOD_FAIL(ARGUMENT, "batch_norm: %s has no channels", HOD_SHAPE_TEXT(x));
-    hod_tensor *d = hod_sub(computed(x), per_channel("batch_norm", mean, x));
+    hod_tensor *d = hod_sub(hod__computed(x), per_channel("batch_norm", mean, x));
     hod_tensor *scale =
         hod_mul(hod_rsqrt(hod_add_scalar(per_channel("batch_norm", var, x), eps)),
                 per_channel("batch_norm", w, x));
-    return like(hod_add(hod_mul(d, scale), per_channel("batch_norm", b, x)), x);
+    return hod__like(hod_add(hod_mul(d, scale), per_channel("batch_norm", b, x)), x);
 }
 
 hod_tensor *hod_dropout(hod_tensor *x, double p)

@@ -38,6 +38,11 @@ bool hod__window(int64_t size, const int64_t padding[2], int64_t kernel, int64_t
 /* Strides with which t's elements take the given shape without a copy; false: impossible. */
 bool hod__view_strides(const hod_tensor *t, int ndim, const int64_t *shape, int64_t *strides);
 
+/* ---- for compositions ---- */
+/* x with integers and 16-bit floats as f32; and y brought back to x's type when that is one. */
+hod_tensor *hod__computed(hod_tensor *x);
+hod_tensor *hod__like(hod_tensor *y, const hod_tensor *x);
+
 /* ---- for kernels ---- */
 /* A loop over up to HOD_ITER_MAX operands of one shape, dimensions merged where all strides agree,
  * size-1 dimensions gone, the last dimension innermost. ndim is at least 1 (n may be 0). */

@@ -144,7 +144,7 @@ hod_tensor *hod_clamp(hod_tensor *x, double low, double high)
 {
     if (!(low <= high))
         return HOD_FAIL(ARGUMENT, "clamp: from %g to %g", low, high);
-    return hod_minimum_scalar(hod_maximum_scalar(x, low), high);
+    return hod_clip(x, number(x, low), number(x, high));
 }
 
 hod_tensor *hod_square(hod_tensor *x)

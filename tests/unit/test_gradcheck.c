@@ -108,6 +108,10 @@ static int64_t special(op_case *c, hod_op op)
          .shape = {S(2, 4, 2), S(2, 4)},
          .attrs.shape.shape = S(3, 2),
          .index_input = 2},
+        {.op = HOD_OP_cumsum, .n = 1, .shape = {S(2, 3, 2)}, .attrs.scan = {.dim = 1}},
+        {.op = HOD_OP_cumsum, .n = 1, .shape = {S(5)}, .attrs.scan = {.dim = 0, .reverse = true}},
+        {.op = HOD_OP_cumprod, .n = 1, .shape = {S(2, 3, 2)}, .attrs.scan = {.dim = 1}},
+        {.op = HOD_OP_cumprod, .n = 1, .shape = {S(5)}, .attrs.scan = {.dim = 0, .reverse = true}},
         {.op = HOD_OP_contiguous, .n = 1, .shape = {S(2, 3)}},
         {.op = HOD_OP_assign, .n = 2, .shape = {S(2, 3), S(2, 3)}},
     };

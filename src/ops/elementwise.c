@@ -1,0 +1,73 @@
+/* Elementwise compositions: activations with a parameter, bounds, and draws from a distribution. */
+#include "ops/rules.h"
+
+/* The parameter as a 0-d tensor of the type that x is computed in. */
+static hod_tensor *number(const hod_tensor *x, double value)
+{
+    return hod_full(x->dtype > HOD_BF16 ? HOD_F32 : (hod_dtype)x->dtype, HOD_SHAPE(), value);
+}
+
+hod_tensor *hod_leaky_relu(hod_tensor *x, double slope)
+{
+    return x ? hod_prelu(x, number(x, slope)) : NULL;
+}
+
+hod_tensor *hod_elu(hod_tensor *x, double alpha)
+{
+    return x ? hod_elu_scaled(x, number(x, alpha)) : NULL;
+}
+
+hod_tensor *hod_relu6(hod_tensor *x)
+{
+    return hod_clamp(x, 0, 6);
+}
+
+hod_tensor *hod_log_sigmoid(hod_tensor *x)
+{
+    return hod_neg(hod_softplus(hod_neg(x)));
+}
+
+hod_tensor *hod_softplus_with(hod_tensor *x, double beta, double threshold)
+{
+    if (!x)
+        return NULL;
+    if (beta == 0 || beta != beta)
+        return HOD_FAIL(ARGUMENT, "softplus: beta %g", beta);
+    hod_tensor *t = hod_mul(x, number(x, beta));
+    return hod_where(hod_gt_scalar(t, threshold), x, hod_mul(hod_softplus(t), number(x, 1 / beta)));
+}
+
+/* x's other bits: against all ones, which are -1 but for u8. */
+hod_tensor *hod_bit_not(hod_tensor *x)
+{
+    if (!x)
+        return NULL;
+    if (x->dtype == HOD_BOOL)
+        return hod_logical_not(x);
+    if (x->dtype <= HOD_BF16)
+        return HOD_FAIL(ARGUMENT, "bit_not: not defined for %s",
+                        hod_dtype_name((hod_dtype)x->dtype));
+    return hod_bit_xor(x,
+                       hod_full((hod_dtype)x->dtype, HOD_SHAPE(), x->dtype == HOD_U8 ? 255 : -1));
+}
+
+/* ---- draws ---- */
+
+/* A point drawn in the plane by distance and angle (Box and Muller, 1958), its first coordinate. The
+ * distance comes from 1 - u, which is never 0; a u of 24 bits reaches 5.77. */
+hod_tensor *hod_normal(hod_shape shape)
+{
+    hod_tensor *u = hod_uniform(shape), *v = hod_uniform(shape);
+    hod_tensor *distance = hod_sqrt(hod_mul_scalar(hod_log1p(hod_neg(u)), -2));
+    return hod_mul(distance, hod_cos(hod_mul_scalar(v, 6.283185307179586)));
+}
+
+hod_tensor *hod_bernoulli(hod_tensor *p)
+{
+    if (!p)
+        return NULL;
+    if (p->dtype > HOD_BF16)
+        return HOD_FAIL(ARGUMENT, "bernoulli: probabilities of %s",
+                        hod_dtype_name((hod_dtype)p->dtype));
+    return hod_cast(hod_lt(hod_uniform(hod_tensor_shape(p)), p), (hod_dtype)p->dtype);
+}

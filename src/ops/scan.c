@@ -1,0 +1,162 @@
+/* Running sums and products along a dimension, from its start or, reversed, from its end.
+ *
+ * The tensor is (outer, size, inner). Neighbouring inner lines are folded together, so that memory
+ * is read in order; lines are independent, so threads change nothing.
+ */
+#include "ops/rules.h"
+#include "tensor/half.h"
+#include <math.h>
+
+enum { SCAN_COLUMNS = 256, PARALLEL_ELEMENTS = 32768 };
+
+typedef struct scan_job {
+    const void *from;
+    void *to;
+    int64_t outer, size, inner;
+    int64_t blocks; /* of up to SCAN_COLUMNS inner lines */
+    bool reverse;
+} scan_job;
+
+#define TYPED_BODY "ops/scan_tmpl.c"
+#define ELEM_F32
+#include "ops/typed_tmpl.h"
+#define ELEM_F64
+#include "ops/typed_tmpl.h"
+#define ELEM_F16
+#include "ops/typed_tmpl.h"
+#define ELEM_BF16
+#include "ops/typed_tmpl.h"
+#define ELEM_I64
+#include "ops/typed_tmpl.h"
+#undef TYPED_BODY
+
+typedef void scan_part(void *context, int64_t begin, int64_t end);
+
+static scan_part *const sums[HOD_DTYPES] = {
+    [HOD_F32] = scan_sum_f32,   [HOD_F64] = scan_sum_f64, [HOD_F16] = scan_sum_f16,
+    [HOD_BF16] = scan_sum_bf16, [HOD_I64] = scan_sum_i64,
+};
+static scan_part *const products[HOD_DTYPES] = {
+    [HOD_F32] = scan_product_f32,   [HOD_F64] = scan_product_f64, [HOD_F16] = scan_product_f16,
+    [HOD_BF16] = scan_product_bf16, [HOD_I64] = scan_product_i64,
+};
+
+static int shape_of_scan(const hod_op_call *c, const hod_meta *in, hod_meta *out)
+{
+    int64_t dim = c->attrs->scan.dim;
+    if (dim < 0 || dim >= HOD_MAX(in->ndim, 1))
+        return HOD_FAIL_RC(ARGUMENT, "%s: no dimension %lld in %s", hod__op_name(c), (long long)dim,
+                           HOD_META_TEXT(in));
+    if (!sums[in->dtype])
+        return HOD_FAIL_RC(ARGUMENT, "%s: not defined for %s", hod__op_name(c),
+                           hod_dtype_name(in->dtype));
+    *out = *in;
+    return 0;
+}
+
+int hod__shape_cumsum(const hod_op_call *c, const hod_meta *in, hod_meta *out)
+{
+    return shape_of_scan(c, in, out);
+}
+
+int hod__shape_cumprod(const hod_op_call *c, const hod_meta *in, hod_meta *out)
+{
+    return shape_of_scan(c, in, out);
+}
+
+static int scan(const hod_op_call *c, hod_tensor *out, scan_part *const *parts)
+{
+    if (hod_tensor_numel(out) == 0)
+        return 0;
+    if (!hod__is_row_major(out))
+        return HOD_FAIL_RC(ARGUMENT, "%s: into a strided tensor", hod__op_name(c));
+    hod_tensor *x = hod__eval_row_major(c->in[0]);
+    if (!x)
+        return -1;
+    int dim = (int)c->attrs->scan.dim;
+    scan_job job = {.from = hod__data(x),
+                    .to = hod__data(out),
+                    .outer = hod__numel(dim, x->shape),
+                    .size = x->ndim ? x->shape[dim] : 1,
+                    .inner = x->ndim ? hod__numel(x->ndim - dim - 1, x->shape + dim + 1) : 1,
+                    .reverse = c->attrs->scan.reverse};
+    job.blocks = (job.inner + SCAN_COLUMNS - 1) / SCAN_COLUMNS;
+    int64_t each = job.size * HOD_MIN(job.inner, SCAN_COLUMNS);
+    hod__parallel(job.outer * job.blocks, HOD_MAX(1, PARALLEL_ELEMENTS / each), parts[x->dtype],
+                  &job);
+    hod_tensor_release(x);
+    return 0;
+}
+
+int hod__eval_cumsum(const hod_op_call *c, hod_tensor *out)
+{
+    return scan(c, out, sums);
+}
+
+int hod__eval_cumprod(const hod_op_call *c, hod_tensor *out)
+{
+    return scan(c, out, products);
+}
+
+/* ---- fronts ---- */
+
+static hod_tensor *scanned(hod_op op, hod_tensor *x, int64_t dim, bool reverse)
+{
+    if (!x)
+        return NULL;
+    if (x->dtype > HOD_BF16)
+        x = hod__cast_to(x, HOD_I64);
+    hod_attrs a;
+    memset(&a, 0, sizeof a);
+    a.scan.dim = dim;
+    a.scan.reverse = reverse;
+    return hod__op(op, &a, 1, &x);
+}
+
+static hod_tensor *along(hod_op op, hod_tensor *x, int dim)
+{
+    if (!x)
+        return NULL;
+    int d = hod__dim(hod__op_info[op].name, dim, HOD_MAX(x->ndim, 1));
+    return d < 0 ? NULL : scanned(op, x, d, false);
+}
+
+hod_tensor *hod_cumsum(hod_tensor *x, int dim)
+{
+    return along(HOD_OP_cumsum, x, dim);
+}
+
+hod_tensor *hod_cumprod(hod_tensor *x, int dim)
+{
+    return along(HOD_OP_cumprod, x, dim);
+}
+
+/* ---- derivatives ---- */
+
+hod_tensor *hod__vjp_cumsum(const hod_vjp *v, int i)
+{
+    (void)i;
+    return scanned(HOD_OP_cumsum, v->g, v->attrs->scan.dim, !v->attrs->scan.reverse);
+}
+
+/* Element j is a factor of all results from j on: the sum of g y from the end to j, divided by x_j.
+ * Where a factor is 0 the results behind it are, too, and add nothing. The first 0 itself: with a 1
+ * in its place the products y' go on until the next 0, and their sum is its slope. Elements behind
+ * the first 0 have none. */
+hod_tensor *hod__vjp_cumprod(const hod_vjp *v, int i)
+{
+    (void)i;
+    hod_tensor *x = v->x[0], *g = v->g;
+    int64_t dim = v->attrs->scan.dim;
+    bool reverse = v->attrs->scan.reverse;
+    hod_tensor *one = x ? hod_full((hod_dtype)x->dtype, HOD_SHAPE(), 1) : NULL;
+    hod_tensor *nothing = x ? hod_full((hod_dtype)x->dtype, HOD_SHAPE(), 0) : NULL;
+    hod_tensor *is_zero = hod_eq(x, nothing);
+    hod_tensor *zeros = scanned(HOD_OP_cumsum, is_zero, dim, reverse);
+    hod_tensor *first = hod_logical_and(is_zero, hod_eq_scalar(zeros, 1));
+    hod_tensor *filled = scanned(HOD_OP_cumprod, hod_where(first, one, x), dim, reverse);
+    hod_tensor *before = scanned(HOD_OP_cumsum, hod_mul(g, v->y), dim, !reverse);
+    hod_tensor *at = scanned(HOD_OP_cumsum, hod_mul(g, filled), dim, !reverse);
+    hod_tensor *slope = hod_div(before, hod_where(is_zero, one, x));
+    return hod_where(hod_eq_scalar(zeros, 0), slope, hod_where(first, at, nothing));
+}

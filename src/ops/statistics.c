@@ -1,0 +1,142 @@
+/* Reductions that are compositions: deviations, norms, sums of exponentials, extremes with their
+ * place. 16-bit floats are computed in f32, as in norm.c. */
+#include "ops/rules.h"
+#include <math.h>
+
+static hod_shape all_dims(const hod_tensor *x)
+{
+    hod_shape dims = {.n = x->ndim};
+    for (int i = 0; i < x->ndim; i++)
+        dims.d[i] = i;
+    return dims;
+}
+
+static hod_tensor *number(const hod_tensor *like, double value)
+{
+    return hod_full((hod_dtype)like->dtype, HOD_SHAPE(), value);
+}
+
+/* The root of a sum that may be 0, where it has an infinite slope: nothing comes back through a 0,
+ * which a 1 stands in for. */
+static hod_tensor *root(hod_tensor *s, double p)
+{
+    if (!s)
+        return NULL;
+    hod_tensor *dead = hod_eq(s, number(s, 0));
+    hod_tensor *safe = hod_where(dead, number(s, 1), s);
+    hod_tensor *y = p == 2 ? hod_sqrt(safe) : hod_pow(safe, number(s, 1 / p));
+    return hod_where(dead, number(s, p < 0 ? (double)INFINITY : 0), y);
+}
+
+hod_tensor *hod_std_over(hod_tensor *x, hod_shape dims, bool keepdim, int correction)
+{
+    return hod__like(root(hod_var_over(hod__computed(x), dims, keepdim, correction), 2), x);
+}
+
+/* ---- norms ---- */
+
+/* |x|^p; a 0 under a root has no slope, and under a negative power it is infinite. */
+static hod_tensor *powers(hod_tensor *x, double p)
+{
+    hod_tensor *a = hod_abs(x);
+    if (!a || p == 1)
+        return a;
+    if (p > 1)
+        return hod_pow_scalar(a, p);
+    hod_tensor *dead = hod_eq(a, number(a, 0));
+    hod_tensor *y = hod_pow_scalar(hod_where(dead, number(a, 1), a), p);
+    return hod_where(dead, number(a, p < 0 ? (double)INFINITY : 0), y);
+}
+
+hod_tensor *hod_norm_over(hod_tensor *x, double p, hod_shape dims, bool keepdim)
+{
+    hod_tensor *c = hod__computed(x);
+    if (!c)
+        return NULL;
+    if (isnan(p))
+        return HOD_FAIL(ARGUMENT, "norm: power %g", p);
+    hod_tensor *y;
+    if (p == 0)
+        y = hod_sum_over(hod__cast_to(hod_ne(c, number(c, 0)), (hod_dtype)c->dtype), dims, keepdim);
+    else if (isinf(p))
+        y = p > 0 ? hod_amax_over(hod_abs(c), dims, keepdim)
+                  : hod_amin_over(hod_abs(c), dims, keepdim);
+    else if (p == 2)
+        y = root(hod_sum_over(hod_square(c), dims, keepdim), 2);
+    else if (p == 1)
+        y = hod_sum_over(hod_abs(c), dims, keepdim);
+    else
+        y = root(hod_sum_over(powers(c, p), dims, keepdim), p);
+    return hod__like(y, x);
+}
+
+hod_tensor *hod_norm(hod_tensor *x, double p)
+{
+    return x ? hod_norm_over(x, p, all_dims(x), false) : NULL;
+}
+
+/* ---- sums of exponentials ---- */
+
+/* t without the dimensions of `dims`, which have size 1 in it. */
+static hod_tensor *dropped(hod_tensor *t, const hod_shape *dims)
+{
+    if (!t)
+        return NULL;
+    uint32_t bits = 0;
+    for (int i = 0; i < dims->n; i++)
+        bits |= 1u << (dims->d[i] < 0 ? dims->d[i] + t->ndim : dims->d[i]);
+    hod_shape s = {.n = 0};
+    for (int i = 0; i < t->ndim; i++)
+        if (!(bits >> i & 1))
+            s.d[s.n++] = t->shape[i];
+    return hod_reshape(t, s);
+}
+
+hod_tensor *hod_logsumexp_over(hod_tensor *x, hod_shape dims, bool keepdim)
+{
+    hod_tensor *c = hod__computed(x);
+    hod_tensor *most = c ? hod_amax_over(hod__stop_gradient(c), dims, true) : NULL;
+    if (!most)
+        return NULL;
+    hod_tensor *shift = hod_where(hod_isfinite(most), most, number(c, 0));
+    hod_tensor *sum = hod_sum_over(hod_exp(hod_sub(c, shift)), dims, true);
+    hod_tensor *dead = hod_eq_scalar(sum, 0); /* all -inf: no gradient comes through either */
+    hod_tensor *value = hod_add(hod_log(hod_where(dead, number(c, 1), sum)), shift);
+    hod_tensor *y = hod_where(dead, number(c, -(double)INFINITY), value);
+    return hod__like(keepdim ? y : dropped(y, &dims), x);
+}
+
+hod_tensor *hod_logsumexp(hod_tensor *x, int dim, bool keepdim)
+{
+    return hod_logsumexp_over(x, HOD_SHAPE(dim), keepdim);
+}
+
+/* ---- extremes with their place ---- */
+
+static hod_tensor *extreme(hod_tensor *x, int dim, bool keepdim, hod_tensor **index,
+                           hod_tensor *(*first)(hod_tensor *x, int dim))
+{
+    *index = NULL;
+    hod_tensor *at = first(x, dim);
+    if (!at)
+        return NULL;
+    if (x->ndim == 0) {
+        *index = at;
+        return x;
+    }
+    int d = dim < 0 ? dim + x->ndim : dim;
+    hod_tensor *kept = hod_unsqueeze(at, d);
+    hod_tensor *y = hod_gather(x, d, kept);
+    *index = keepdim ? kept : at;
+    return keepdim ? y : hod_squeeze(y, d);
+}
+
+hod_tensor *hod_max_along(hod_tensor *x, int dim, bool keepdim, hod_tensor **index)
+{
+    return extreme(x, dim, keepdim, index, hod_argmax);
+}
+
+hod_tensor *hod_min_along(hod_tensor *x, int dim, bool keepdim, hod_tensor **index)
+{
+    return extreme(x, dim, keepdim, index, hod_argmin);
+}
