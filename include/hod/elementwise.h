@@ -23,6 +23,7 @@ HOD_API hod_tensor *hod_log_sigmoid(hod_tensor *x); /* log(1 / (1 + e^-x)) witho
 HOD_API hod_tensor *hod_softplus_with(hod_tensor *x, double beta, double threshold);
 /* x between low and high, 0 for gradients at the bounds. hod_clip takes tensors as bounds. */
 HOD_API hod_tensor *hod_clamp(hod_tensor *x, double low, double high);
+HOD_API hod_tensor *hod_trunc_divide(hod_tensor *a, hod_tensor *b); /* a / b, cut toward 0 */
 HOD_API hod_tensor *hod_bit_not(hod_tensor *x); /* every bit the other way; of bool: not */
 
 /* Draws by the thread's random key (random.h), as hod_uniform. */
@@ -37,6 +38,7 @@ HOD_API hod_tensor *hod_bernoulli(hod_tensor *p);
 #define hod_log_sigmoid(...)   (hod_here(__FILE__, __LINE__), hod_log_sigmoid(__VA_ARGS__))
 #define hod_softplus_with(...) (hod_here(__FILE__, __LINE__), hod_softplus_with(__VA_ARGS__))
 #define hod_clamp(...)         (hod_here(__FILE__, __LINE__), hod_clamp(__VA_ARGS__))
+#define hod_trunc_divide(...) (hod_here(__FILE__, __LINE__), hod_trunc_divide(__VA_ARGS__))
 #define hod_bit_not(...)       (hod_here(__FILE__, __LINE__), hod_bit_not(__VA_ARGS__))
 #define hod_normal(...)        (hod_here(__FILE__, __LINE__), hod_normal(__VA_ARGS__))
 #define hod_bernoulli(...)     (hod_here(__FILE__, __LINE__), hod_bernoulli(__VA_ARGS__))

@@ -112,7 +112,7 @@ static hod_tensor *clip_slope(const hod_vjp *v, hod_tensor *g)
 {
     hod_tensor *a = v->x[0], *b = v->x[1], *c = v->x[2];
     if (v->meta[1].ndim == 0 && v->meta[2].ndim == 0)
-        return hod_where(hod_logical_and(hod_gt(a, b), hod_lt(a, c)), g, number(g, 0));
+        return hod_where(hod_logical_or(hod_le(a, b), hod_ge(a, c)), number(g, 0), g);
     return greater_part(lesser_part(g, hod_maximum(a, b), c), a, b);
 }
 

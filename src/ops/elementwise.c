@@ -33,8 +33,18 @@ hod_tensor *hod_softplus_with(hod_tensor *x, double beta, double threshold)
         return NULL;
     if (beta == 0 || beta != beta)
         return HOD_FAIL(ARGUMENT, "softplus: beta %g", beta);
-    hod_tensor *t = hod_mul(x, number(x, beta));
-    return hod_where(hod_gt_scalar(t, threshold), x, hod_mul(hod_softplus(t), number(x, 1 / beta)));
+    hod_tensor *c = hod__computed(x), *t = hod_mul_scalar(c, beta);
+    hod_tensor *soft = hod_mul_scalar(hod_softplus(t), 1 / beta);
+    return hod__like(hod_where(hod_gt_scalar(t, threshold), c, soft), x);
+}
+
+hod_tensor *hod_trunc_divide(hod_tensor *a, hod_tensor *b)
+{
+    if (!a || !b)
+        return NULL;
+    hod_tensor *q = hod_trunc(hod_div(hod__computed(a), hod__computed(b)));
+    hod_dtype t = hod__promote(a, b);
+    return t == HOD_F16 || t == HOD_BF16 ? hod__cast_to(q, t) : q;
 }
 
 /* x's other bits: against all ones, which are -1 but for u8. */

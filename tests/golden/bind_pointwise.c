@@ -24,6 +24,19 @@ UNARY(isfinite)
 UNARY(logical_not)
 UNARY(relu)
 UNARY(silu)
+UNARY(expm1)
+UNARY(log1p)
+UNARY(trunc)
+UNARY(mish)
+UNARY(hardswish)
+UNARY(hardsigmoid)
+UNARY(relu6)
+UNARY(bit_not)
+BIND(logsigmoid, hod_log_sigmoid(T(input)))
+BIND(leaky_relu, hod_leaky_relu(T(input), REAL(negative_slope, 0.01)))
+BIND(elu, hod_elu(T(input), REAL(alpha, 1)))
+BIND(softplus, hod_softplus_with(T(input), REAL(beta, 1), REAL(threshold, 20)))
+BIND(hardtanh, hod_clamp(T(input), REAL(min_val, -1), REAL(max_val, 1)))
 
 /* The sign of NaN, and with it the slope of abs there, is NaN here and 0 in PyTorch. */
 static int sign_like(gold *c, hod_tensor *(*f)(hod_tensor *))
@@ -82,6 +95,16 @@ BINARY(gt)
 BINARY(ge)
 BIND(logical_and, hod_logical_and(T(input), T(other)))
 BIND(logical_or, hod_logical_or(T(input), T(other)))
+BIND(logical_xor, hod_logical_xor(T(input), T(other)))
+BIND(bit_and, hod_bit_and(operand(c, "input"), operand(c, "other")))
+BIND(bit_or, hod_bit_or(operand(c, "input"), operand(c, "other")))
+BIND(bit_xor, hod_bit_xor(operand(c, "input"), operand(c, "other")))
+BIND(shift_left, hod_shift_left(operand(c, "input"), operand(c, "other")))
+BIND(shift_right, hod_shift_right(operand(c, "input"), operand(c, "other")))
+BIND(floor_divide, hod_floor_divide(operand(c, "input"), operand(c, "other")))
+BIND(remainder, hod_remainder(operand(c, "input"), operand(c, "other")))
+BIND(fmod, hod_fmod(operand(c, "input"), operand(c, "other")))
+BIND(div_trunc, hod_trunc_divide(operand(c, "input"), operand(c, "other")))
 
 static int bind_pow(gold *c)
 {
@@ -110,11 +133,44 @@ static int bind_sub(gold *c)
 
 BIND(where, hod_where(T(condition), T(input), T(other)))
 
+BIND(lerp, hod_lerp(T(input), T(end), operand(c, "weight")))
+
 static int bind_gelu(gold *c)
 {
-    if (strcmp(TEXT(approximate, "none"), "none") != 0)
-        return gold_skip(c, "gelu by tanh is not bound");
-    return gold_one(c, hod_gelu(T(input)));
+    bool exact = strcmp(TEXT(approximate, "none"), "none") == 0;
+    return gold_one(c, exact ? hod_gelu(T(input)) : hod_gelu_tanh(T(input)));
+}
+
+/* Bounds are tensors, numbers or absent. */
+static int bind_clamp(gold *c)
+{
+    json_t *low = gold_json(c, "min"), *high = gold_json(c, "max");
+    bool has_low = gold_is_tensor(c, "min") || (low && !json_is_null(low));
+    bool has_high = gold_is_tensor(c, "max") || (high && !json_is_null(high));
+    hod_tensor *x = T(input);
+    if (has_low && has_high)
+        return gold_one(c, hod_clip(x, operand(c, "min"), operand(c, "max")));
+    return gold_one(c, has_low ? hod_maximum(x, operand(c, "min"))
+                               : hod_minimum(x, operand(c, "max")));
+}
+
+BIND(clamp_min, hod_maximum(T(input), operand(c, "other")))
+BIND(clamp_max, hod_minimum(T(input), operand(c, "other")))
+
+/* What is drawn has its own tests; without a draw there is something to compare. */
+static int bind_dropout(gold *c)
+{
+    double p = REAL(p, 0.5);
+    if (FLAG(training, true) && p > 0 && p < 1)
+        return gold_skip(c, "other draws");
+    return gold_one(c, FLAG(training, true) ? hod_dropout(T(input), p) : T(input));
+}
+
+static int bind_rsub(gold *c)
+{
+    hod_tensor *x = T(input);
+    double alpha = REAL(alpha, 1);
+    return gold_one(c, hod_sub(operand(c, "other"), alpha == 1 ? x : hod_mul_scalar(x, alpha)));
 }
 
 /* ---- casts ---- */
@@ -126,8 +182,10 @@ BIND(bfloat16, hod_cast(T(input), HOD_BF16))
 BIND(bool, hod_cast(T(input), HOD_BOOL))
 BIND(int, hod_cast(T(input), HOD_I32))
 BIND(long, hod_cast(T(input), HOD_I64))
+BIND(byte, hod_cast(T(input), HOD_U8))
 
-#define COARSE .empty[GOLD_GRADCHECK] = "the result is too coarse for differences"
+#define ROUGH_SIXTH "PyTorch's slope in f64 is 1/6 rounded to f32"
+#define COARSE      .empty[GOLD_GRADCHECK] = "the result is too coarse for differences"
 
 static const gold_binding rows[] = {
     ROW("neg", bind_neg),
@@ -154,6 +212,38 @@ static const gold_binding rows[] = {
     ROW("relu", bind_relu),
     ROW("silu", bind_silu),
     ROW("gelu", bind_gelu),
+    ROW("expm1", bind_expm1),
+    ROW("log1p", bind_log1p),
+    ROW("trunc", bind_trunc),
+    ROW("mish", bind_mish),
+    ROW("hardswish", bind_hardswish),
+    ROW("hardsigmoid", bind_hardsigmoid,
+        .empty = {[GOLD_GRADIENT] = ROUGH_SIXTH, [GOLD_STRIDED] = ROUGH_SIXTH}),
+    ROW("dropout", bind_dropout),
+    ROW("rsub", bind_rsub),
+    ROW("byte", bind_byte),
+    ROW("relu6", bind_relu6),
+    ROW("hardtanh", bind_hardtanh),
+    ROW("leaky_relu", bind_leaky_relu),
+    ROW("elu", bind_elu),
+    ROW("softplus", bind_softplus),
+    ROW("logsigmoid", bind_logsigmoid),
+    ROW("logical_xor", bind_logical_xor),
+    ROW("bitwise_and", bind_bit_and),
+    ROW("bitwise_or", bind_bit_or),
+    ROW("bitwise_xor", bind_bit_xor),
+    ROW("bitwise_not", bind_bit_not),
+    ROW("bitwise_left_shift", bind_shift_left),
+    ROW("bitwise_right_shift", bind_shift_right),
+    ROW("div.trunc_rounding", bind_div_trunc),
+    ROW("div.floor_rounding", bind_floor_divide),
+    ROW("floor_divide", bind_floor_divide),
+    ROW("remainder", bind_remainder),
+    ROW("fmod", bind_fmod),
+    ROW("clamp", bind_clamp),
+    ROW("clamp_min", bind_clamp_min),
+    ROW("clamp_max", bind_clamp_max),
+    ROW("lerp", bind_lerp),
     ROW("add", bind_add),
     ROW("sub", bind_sub),
     ROW("mul", bind_mul),

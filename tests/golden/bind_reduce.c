@@ -1,6 +1,7 @@
 /* Reductions, softmax. */
 #include "golden.h"
 #include <math.h>
+#include <string.h>
 
 #define SCALAR_DIM "a 0-d tensor has no dimension to name"
 
@@ -24,13 +25,69 @@ OVER(amin)
 BIND(max_no_dim, hod_amax(T(input)))
 BIND(min_no_dim, hod_amin(T(input)))
 
-static int bind_var(gold *c)
+OVER(any)
+OVER(all)
+BIND(count_nonzero, hod_sum_over(hod_ne_scalar(T(input), 0), dims(c), false))
+
+static int deviation(gold *c, hod_tensor *(*f)(hod_tensor *, hod_shape, bool, int))
 {
     double correction = REAL(correction, FLAG(unbiased, true));
     if (correction != floor(correction))
         return gold_skip(c, "a correction is a whole number");
-    return gold_one(c, hod_var_over(T(input), dims(c), FLAG(keepdim, false), (int)correction));
+    return gold_one(c, f(T(input), dims(c), FLAG(keepdim, false), (int)correction));
 }
+
+static int bind_var(gold *c)
+{
+    return deviation(c, hod_var_over);
+}
+
+static int bind_std(gold *c)
+{
+    return deviation(c, hod_std_over);
+}
+
+/* The power is a number, a text or absent. */
+static int norm(gold *c, const char *power)
+{
+    json_t *p = gold_json(c, power);
+    double value = 2;
+    if (json_is_string(p) && strcmp(json_string_value(p), "fro") != 0)
+        value = strtod(json_string_value(p), NULL);
+    else if (json_is_number(p))
+        value = json_number_value(p);
+    return gold_one(c, hod_norm_over(T(input), value, dims(c), FLAG(keepdim, false)));
+}
+
+static int bind_norm(gold *c)
+{
+    return norm(c, "p");
+}
+
+static int bind_vector_norm(gold *c)
+{
+    return norm(c, "ord");
+}
+
+static int extreme(gold *c, hod_tensor *(*f)(hod_tensor *, int, bool, hod_tensor **))
+{
+    hod_tensor *y[2];
+    y[0] = f(T(input), (int)INT(dim, 0), FLAG(keepdim, false), &y[1]);
+    return y[0] ? gold_many(c, 2, y) : -1;
+}
+
+static int bind_max(gold *c)
+{
+    return extreme(c, hod_max_along);
+}
+
+static int bind_min(gold *c)
+{
+    return extreme(c, hod_min_along);
+}
+
+BIND(cumsum, hod_cumsum(T(input), (int)INT(dim, 0)))
+BIND(cumprod, hod_cumprod(T(input), (int)INT(dim, 0)))
 
 static int arg_extreme(gold *c, hod_tensor *(*f)(hod_tensor *, int))
 {
@@ -57,9 +114,9 @@ static int bind_logsumexp(gold *c)
 {
     if (gold_scalar_dim(c))
         return gold_skip(c, SCALAR_DIM);
-    if (SHAPE(dim).n != 1)
-        return gold_skip(c, "logsumexp over several dimensions is not bound");
-    return gold_one(c, hod_logsumexp(T(input), (int)SHAPE(dim).d[0], FLAG(keepdim, false)));
+    if (hod_tensor_numel(T(input)) > 0 && hod_item(hod_amax(hod_abs(T(input)))) > 1000)
+        return gold_skip(c, "PyTorch's gradient, exp(x - y), has y's rounding");
+    return gold_one(c, hod_logsumexp_over(T(input), dims(c), FLAG(keepdim, false)));
 }
 
 static int soft(gold *c, hod_tensor *(*f)(hod_tensor *, int))
@@ -88,6 +145,19 @@ static const gold_binding rows[] = {
     ROW("min.reduction_no_dim", bind_min_no_dim),
     ROW("var", bind_var),
     ROW("var.unbiased", bind_var),
+    ROW("std", bind_std),
+    ROW("std.unbiased", bind_std),
+    ROW("any", bind_any),
+    ROW("all", bind_all),
+    ROW("count_nonzero", bind_count_nonzero),
+    ROW("norm", bind_norm),
+    ROW("norm.inf", bind_norm),
+    ROW("norm.fro", bind_norm),
+    ROW("linalg.vector_norm", bind_vector_norm),
+    ROW("max.reduction_with_dim", bind_max),
+    ROW("min.reduction_with_dim", bind_min),
+    ROW("cumsum", bind_cumsum),
+    ROW("cumprod", bind_cumprod),
     ROW("argmax", bind_argmax),
     ROW("argmin", bind_argmin),
     ROW("logsumexp", bind_logsumexp),
