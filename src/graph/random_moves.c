@@ -33,7 +33,7 @@ static hod_ref draw_smooth(hod_drawing *d, hod_ref x)
                {HOD_OP_sin, 1},       {HOD_OP_cos, 1},        {HOD_OP_gelu, 0},
                {HOD_OP_silu, 0},      {HOD_OP_relu, 0},       {HOD_OP_abs, 0},
                {HOD_OP_neg, 0},       {HOD_OP_mish, 0},       {HOD_OP_gelu_tanh, 0},
-               {HOD_OP_hardswish, 0}, {HOD_OP_hardsigmoid, 1}};
+               {HOD_OP_atan, 2},      {HOD_OP_hardswish, 0}, {HOD_OP_hardsigmoid, 1}};
     int64_t i = hod__draw(d, HOD_COUNT(ops));
     bool kept = ops[i].op == HOD_OP_relu || ops[i].op == HOD_OP_abs || ops[i].op == HOD_OP_neg;
     return hod__draw_unary(d, ops[i].op, x, ops[i].bound > 0 ? ops[i].bound : d->values[x].bound,
@@ -129,6 +129,39 @@ static hod_ref draw_quotient(hod_drawing *d, hod_ref x, hod_ref y)
     return hod__draw_op(d, HOD_OP_div, NULL, 2, in, d->values[x].bound, false);
 }
 
+/* Division of whole numbers, by 0 too, and places to shift by. */
+static hod_ref draw_division(hod_drawing *d, hod_ref x, hod_ref y)
+{
+    double a = d->values[x].bound, b = d->values[y].bound;
+    hod_ref in[] = {x, y}, one[] = {x, hod__draw_full(d, dtype_of(d, x), 1)};
+    switch (hod__draw(d, 5)) {
+    case 0: return hod__draw_op(d, HOD_OP_floor_divide, NULL, 2, in, a + 1, true);
+    case 1: return hod__draw_op(d, HOD_OP_remainder, NULL, 2, in, b, true);
+    case 2: return hod__draw_op(d, HOD_OP_fmod, NULL, 2, in, a, true);
+    case 3: return hod__draw_op(d, HOD_OP_shift_right, NULL, 2, one, a, true);
+    default:
+        return 2 * a > hod__whole_bound(dtype_of(d, x))
+                   ? HOD_NO_REF
+                   : hod__draw_op(d, HOD_OP_shift_left, NULL, 2, one, 2 * a, true);
+    }
+}
+
+/* Of two numbers, continuous where they bend. */
+static hod_ref draw_bent(hod_drawing *d, hod_ref x, hod_ref y)
+{
+    double a = d->values[x].bound, b = d->values[y].bound;
+    hod_ref in[] = {x, y, HOD_NO_REF};
+    switch (hod__draw(d, 3)) {
+    case 0:
+        return hod__draw_tame(
+            d, hod__draw_op(d, HOD_OP_prelu, NULL, 2, in, a * HOD_MAX(1, b), false));
+    case 1: return hod__draw_op(d, HOD_OP_elu_scaled, NULL, 2, in, HOD_MAX(a, b), false);
+    default:
+        in[2] = hod__draw_full(d, dtype_of(d, x), 0.75);
+        return hod__draw_op(d, HOD_OP_lerp, NULL, 3, in, 2 * (a + b), false);
+    }
+}
+
 /* Of two numbers within a power of two the bits are, too; one more for the sign. */
 static hod_ref draw_bits(hod_drawing *d, hod_ref x, hod_ref y)
 {
@@ -153,6 +186,11 @@ static hod_ref draw_binary(hod_drawing *d, hod_ref x)
         return draw_compare(d, x, y);
     if (!hod__is_float(dtype) && a.whole && b.whole && hod__draw_one_in(d, 6))
         return draw_bits(d, x, y);
+    if (!hod__is_float(dtype) && dtype != HOD_BOOL && dtype != HOD_U8 && a.whole && b.whole &&
+        hod__draw_one_in(d, 6))
+        return draw_division(d, x, y);
+    if (hod__is_float(dtype) && hod__draw_one_in(d, 8))
+        return draw_bent(d, x, y);
     if (dtype == HOD_BOOL)
         return HOD_NO_REF;
     if (hod__is_float(dtype) && hod__draw_one_in(d, 5))
@@ -272,7 +310,18 @@ hod_ref hod__draw_reduction(hod_drawing *d)
         }
     if (meta.ndim == 0 || attrs.reduce.dims == 0)
         return HOD_NO_REF;
-    int64_t kind = hod__draw(d, 6);
+    int64_t kind = hod__draw(d, 7);
+    if (kind == 6 && (hod__is_float(meta.dtype) || meta.dtype == HOD_I64)) {
+        int64_t dim = hod__draw(d, meta.ndim);
+        hod_attrs scan = {.scan = {.dim = dim, .reverse = hod__draw_one_in(d, 2)}};
+        double most = v.bound * (double)HOD_MAX(meta.shape[dim], 1);
+        bool exact = v.whole && most <= hod__whole_bound(meta.dtype);
+        if (v.bound <= 1 && !hod__draw_one_in(d, 3))
+            return hod__draw_op(d, HOD_OP_cumprod, &scan, 1, &x, 1, v.whole);
+        if (!hod__is_float(meta.dtype) && !exact)
+            return HOD_NO_REF;
+        return hod__draw_tame(d, hod__draw_op(d, HOD_OP_cumsum, &scan, 1, &x, most, exact));
+    }
     if (kind < 2 && meta.dtype != HOD_BOOL)
         return draw_extreme(d, x, attrs, count);
     if (kind == 3 && v.whole && hod__draw_one_in(d, 3))

@@ -179,5 +179,5 @@ hod_tensor *hod_dropout(hod_tensor *x, double p)
         return x;
     hod_tensor *kept = hod_ge_scalar(hod_uniform(hod_tensor_shape(x)), p);
     hod_tensor *zero = hod_full((hod_dtype)x->dtype, HOD_SHAPE(), 0);
-    return hod_where(kept, p < 1 ? hod_mul_scalar(x, 1 / (1 - p)) : zero, zero);
+    return hod_where(kept, p < 1 ? hod_mul_scalar(x, 1 / (1 - p)) : x, zero);
 }

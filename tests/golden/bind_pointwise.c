@@ -30,13 +30,28 @@ UNARY(trunc)
 UNARY(mish)
 UNARY(hardswish)
 UNARY(hardsigmoid)
-UNARY(relu6)
 UNARY(bit_not)
 BIND(logsigmoid, hod_log_sigmoid(T(input)))
 BIND(leaky_relu, hod_leaky_relu(T(input), REAL(negative_slope, 0.01)))
 BIND(elu, hod_elu(T(input), REAL(alpha, 1)))
 BIND(softplus, hod_softplus_with(T(input), REAL(beta, 1), REAL(threshold, 20)))
-BIND(hardtanh, hod_clamp(T(input), REAL(min_val, -1), REAL(max_val, 1)))
+
+/* PyTorch's slope at NaN is 1 or 0, by whether its vectors reach the element. */
+static int clamped(gold *c, double low, double high)
+{
+    return gold_any_nan(c) ? gold_skip(c, "PyTorch's slope at NaN depends on the place")
+                           : gold_one(c, hod_clamp(T(input), low, high));
+}
+
+static int bind_relu6(gold *c)
+{
+    return clamped(c, 0, 6);
+}
+
+static int bind_hardtanh(gold *c)
+{
+    return clamped(c, REAL(min_val, -1), REAL(max_val, 1));
+}
 
 /* The sign of NaN, and with it the slope of abs there, is NaN here and 0 in PyTorch. */
 static int sign_like(gold *c, hod_tensor *(*f)(hod_tensor *))
@@ -219,7 +234,7 @@ static const gold_binding rows[] = {
     ROW("hardswish", bind_hardswish),
     ROW("hardsigmoid", bind_hardsigmoid,
         .empty = {[GOLD_GRADIENT] = ROUGH_SIXTH, [GOLD_STRIDED] = ROUGH_SIXTH}),
-    ROW("dropout", bind_dropout),
+    ROW("dropout", bind_dropout, .empty[GOLD_COMPILED] = "other draws"),
     ROW("rsub", bind_rsub),
     ROW("byte", bind_byte),
     ROW("relu6", bind_relu6),
