@@ -161,8 +161,9 @@ static int body(void *context, hod_tensor *const *in, hod_tensor **out)
             return -1;
         for (int e = 0; e < c.n_y; e++)
             out[y++] = c.y[e];
-        if (n > 0 && !b->row->empty[GOLD_GRADIENT]) {
-            if (hod_grad_of(gold_weighted(&c), n, wanted, out + y, HOD_ONES,
+        hod_tensor *loss = n > 0 && !b->row->empty[GOLD_GRADIENT] ? gold_weighted(&c) : NULL;
+        if (loss && hod_tensor_requires_grad(loss)) {
+            if (hod_grad_of(loss, n, wanted, out + y, HOD_ONES,
                             .allow_unused = true) != 0)
                 return -1;
             for (int e = 0; e < n; e++, y++)
