@@ -40,7 +40,9 @@ static run run_lstm(const stack *s, const hod_attrs *a, hod_tensor *x, const hod
 {
     hod_tensor *h = initial(s, s->h, k, x), *c = initial(s, s->c, k, x);
     hod_tensor *state = hod_stack(2, (hod_tensor *[]){h, c}, 0);
-    hod_tensor *b = s->o->no_bias ? no_bias(s, x) : hod__loss_like(hod_add(w->b_ih, w->b_hh), x);
+    hod_tensor *b = s->o->no_bias
+                        ? no_bias(s, x)
+                        : hod_add(hod__loss_like(w->b_ih, x), hod__loss_like(w->b_hh, x));
     hod_tensor *in[] = {hod__loss_like(w->w_hh, x), state, s->lengths, input_part(x, w, NULL), b};
     hod_tensor *r = hod__op(HOD_OP_lstm, a, 5, in);
     int64_t last = a->rnn.reverse ? 0 : -1;
