@@ -144,12 +144,12 @@ hod_loss hod_bce_with(hod_tensor *p, hod_tensor *target, hod_bce_options o)
     return hod__loss_of_elements(hod_bce_each_with(p, target, o));
 }
 
-/* log(1 + e^x) = max(x, 0) + log(1 + e^-|x|). At x = 0 both kinks meet: the maximum shares its
- * gradient with the 0 there, which gives the sigmoid's 1/2, as relu would not. */
+/* log(1 + e^x) = m + log(e^(x - m) + e^-m) with m = max(x, 0), which cancels and is held constant:
+ * smooth at 0, where max and |x| are not. */
 static hod_tensor *softplus(hod_tensor *x)
 {
-    hod_tensor *tail = hod_log(hod_add_scalar(hod_exp(hod_neg(hod_abs(x))), 1));
-    return hod_add(hod_maximum_scalar(x, 0), tail);
+    hod_tensor *m = hod_maximum_scalar(hod__stop_gradient(x), 0);
+    return hod_add(m, hod_log(hod_add(hod_exp(hod_sub(x, m)), hod_exp(hod_neg(m)))));
 }
 
 /* -w t log p - (1 - t) log(1 - p) with both logarithms as softplus, which keeps the digits of a
