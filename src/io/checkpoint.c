@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -157,11 +158,16 @@ int hod_checkpoint_latest(const char *dir, char *path, size_t cap)
             HOD_FAIL(ARGUMENT, "%s: a path of %zu bytes, there is room for %zu", candidate,
                      strlen(candidate), cap);
             found = -1;
-        } else if (f) {
+        } else if (f && hod__tensor_file_verify(f) == 0) {
             strcpy(path, candidate);
             found = 1;
         } else if (hod_error_kind_pending() == HOD_ERROR_FORMAT) {
-            hod_error_take(damage.kind ? NULL : &damage); /* an older one will do */
+            hod_error_record e;
+            hod_error_take(&e); /* an older one will do */
+            if (!damage.kind)
+                damage = e;
+            fprintf(stderr, "hod: passed over %s
+", e.text);
         } else {
             found = -1;
         }

@@ -16,8 +16,39 @@
 #include <stdatomic.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 static const char aside_mark[] = ".tmp-";
+
+struct hod_sum {
+    XXH3_state_t *state;
+};
+
+hod_sum *hod__sum_new(void)
+{
+    hod_sum *s = hod__alloc(1, sizeof *s);
+    if (s && (!(s->state = XXH3_createState()) || XXH3_64bits_reset(s->state) != XXH_OK)) {
+        HOD_FAIL(MEMORY, "checksum: no memory");
+        hod__sum_end(s);
+        s = NULL;
+    }
+    return s;
+}
+
+void hod__sum_add(hod_sum *s, const void *data, int64_t n)
+{
+    XXH3_64bits_update(s->state, data, (size_t)n);
+}
+
+uint64_t hod__sum_end(hod_sum *s)
+{
+    if (!s)
+        return 0;
+    uint64_t sum = s->state ? XXH3_64bits_digest(s->state) : 0;
+    XXH3_freeState(s->state);
+    free(s);
+    return sum;
+}
 
 int hod__file_begin(hod_new_file *f, const char *path)
 {
@@ -54,6 +85,8 @@ int hod__file_write(hod_new_file *f, const void *data, int64_t n)
 {
     if (n > 0 && fwrite(data, 1, (size_t)n, f->out) != (size_t)n)
         return HOD_FAIL_RC(IO, "%s: %s", f->path, strerror(errno));
+    if (f->sum)
+        hod__sum_add(f->sum, data, n);
     return 0;
 }
 

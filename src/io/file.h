@@ -9,8 +9,15 @@
 /* A file being written beside its place; exists under its name after hod__file_commit only. */
 typedef struct hod_new_file {
     FILE *out;
-    char *path, *aside; /* aside: path.tmp-<process>-<number> */
+    char *path, *aside;  /* aside: path.tmp-<process>-<number> */
+    struct hod_sum *sum; /* NULL, or what sums up everything that is written */
 } hod_new_file;
+
+/* A checksum over bytes that come in pieces: XXH3, 64 bits. */
+typedef struct hod_sum hod_sum;
+hod_sum *hod__sum_new(void);
+void hod__sum_add(hod_sum *s, const void *data, int64_t n);
+uint64_t hod__sum_end(hod_sum *s); /* frees it; NULL is allowed */
 
 int hod__file_begin(hod_new_file *f, const char *path);
 int hod__file_write(hod_new_file *f, const void *data, int64_t n);

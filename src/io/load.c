@@ -350,6 +350,8 @@ int hod_load_into(hod_tensor_file *f, const hod_named_tensor *want, int64_t n, b
     int rc = match(&m) || compare(&m, &lists) ? -1 : 0;
     if (rc == 0 && strict && lists.missing + lists.unexpected + lists.mismatched > 0)
         rc = refuse(f, &lists);
+    if (rc == 0)
+        rc = hod__tensor_file_verify(f);
     for (int64_t i = 0; i < n && rc == 0; i++)
         if (m.source[i] >= 0)
             rc = copy_into(f, &f->entries[m.source[i]], want[i].tensor);

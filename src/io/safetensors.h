@@ -5,12 +5,18 @@
  *     8       H      JSON: {"__metadata__": {"text": "text"}, "name": {"dtype": "F32",
  *                    "shape": [2,3], "data_offsets": [begin, end]}, ...}, padded with spaces
  *     8+H     rest   tensors, row-major, little endian, without gaps; offsets count from here
+ *
+ * The text "hod.xxh3" of our own files is the XXH3 of everything behind the header, 16 hexadecimal
+ * digits: a byte that changed on a disk would otherwise be a weight that nobody can tell is wrong.
+ * What loads a whole file compares; files of others have no such text and are taken as they are.
  */
 #ifndef HOD_IO_SAFETENSORS_H
 #define HOD_IO_SAFETENSORS_H
 
 #include "tensor/tensor.h"
 #include <hod/io.h>
+
+#define HOD_SAFETENSORS_SUM "hod.xxh3"
 
 enum { HOD_SAFETENSORS_HEADER_MAX = 100 * 1000 * 1000 }; /* the reference implementation's cap */
 
@@ -34,9 +40,12 @@ struct hod_tensor_file { /* typedef in <hod/io.h> */
     int64_t n, cap;
     hod_named_text *notes;
     int64_t n_notes, cap_notes;
+    char sum[17]; /* as the file says; "": it does not */
 };
 
 /* Copies bytes [from, from + n) of the data section. */
 int hod__tensor_file_copy(hod_tensor_file *f, int64_t from, void *to, int64_t n);
+/* Reads all data and compares the checksum, where there is one. 0, or -1 with a format error. */
+int hod__tensor_file_verify(hod_tensor_file *f);
 
 #endif

@@ -9,6 +9,7 @@
  */
 #include "io/safetensors.h"
 
+#include "io/file.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -29,6 +30,28 @@ int hod__tensor_file_copy(hod_tensor_file *f, int64_t from, void *to, int64_t n)
         done += got;
     }
     return 0;
+}
+
+int hod__tensor_file_verify(hod_tensor_file *f)
+{
+    enum { ROOM = 1 << 18 };
+    if (!f->sum[0])
+        return 0;
+    char *buffer = hod__alloc(ROOM, 1), have[17];
+    hod_sum *sum = buffer ? hod__sum_new() : NULL;
+    int rc = sum ? 0 : -1;
+    for (int64_t at = 0; at < f->data_bytes && rc == 0; at += ROOM) {
+        int64_t n = HOD_MIN((int64_t)ROOM, f->data_bytes - at);
+        rc = hod__tensor_file_copy(f, at, buffer, n);
+        if (rc == 0)
+            hod__sum_add(sum, buffer, n);
+    }
+    snprintf(have, sizeof have, "%016llx", (unsigned long long)hod__sum_end(sum));
+    free(buffer);
+    if (rc == 0 && strcmp(have, f->sum) != 0)
+        return HOD_FAIL_RC(FORMAT, "%s: damaged: checksum %s, written with %s", f->path, have,
+                           f->sum);
+    return rc;
 }
 
 /* ---- entries ---- */
@@ -91,6 +114,10 @@ static int read_notes(hod_tensor_file *f, json_t *notes)
     {
         if (!json_is_string(value))
             return HOD_FAIL_RC(FORMAT, "%s: __metadata__: \"%s\" is not a text", f->path, key);
+        if (strcmp(key, HOD_SAFETENSORS_SUM) == 0) { /* ours, not the caller's */
+            snprintf(f->sum, sizeof f->sum, "%s", json_string_value(value));
+            continue;
+        }
         hod_named_text *t = hod__push(&f->notes, &f->n_notes, &f->cap_notes, sizeof *t);
         if (!t)
             return -1;
@@ -376,7 +403,7 @@ hod_tensor_list *hod_load_tensors(const char *path)
 {
     hod_tensor_file *f = hod_tensor_file_open(path);
     hod_tensor_list *list = f ? hod__alloc(1, sizeof *list) : NULL;
-    if (list && fill_list(list, f)) {
+    if (list && (hod__tensor_file_verify(f) != 0 || fill_list(list, f) != 0)) {
         hod_tensor_list_free(list);
         list = NULL;
     }

@@ -5,6 +5,7 @@
 #include "io/safetensors.h"
 
 #include "io/file.h"
+#include <errno.h>
 #include <jansson.h>
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "tensors are written as they lie");
@@ -164,6 +165,24 @@ static int write_header(hod_new_file *f, const char *path, const json_t *header)
     return rc;
 }
 
+static const char no_sum[] = "0000000000000000";
+
+/* Writes the digits over those that held their place in the header. */
+static int write_sum(hod_new_file *f, const json_t *header, uint64_t sum)
+{
+    char *text = json_dumps(header, JSON_COMPACT), digits[17];
+    /* Inside a text the quotes would stand behind backslashes. */
+    const char *key = text ? strstr(text, "\"" HOD_SAFETENSORS_SUM "\":\"") : NULL;
+    int64_t at = key ? key - text + (int64_t)strlen("\"" HOD_SAFETENSORS_SUM "\":\"") : -1;
+    free(text);
+    if (at < 0)
+        return HOD_FAIL_RC(MEMORY, "%s: no memory for the header", f->path);
+    snprintf(digits, sizeof digits, "%016llx", (unsigned long long)sum);
+    if (fseeko(f->out, (off_t)(8 + at), SEEK_SET) != 0)
+        return HOD_FAIL_RC(IO, "%s: %s", f->path, strerror(errno));
+    return hod__file_write(f, digits, (int64_t)strlen(digits));
+}
+
 static int write_all(const char *path, const hod_named_tensor *tensors, int64_t n,
                      const json_t *header, const int64_t *first)
 {
@@ -171,9 +190,15 @@ static int write_all(const char *path, const hod_named_tensor *tensors, int64_t 
     if (hod__file_begin(&f, path))
         return -1;
     int rc = write_header(&f, path, header);
+    if (rc == 0 && !(f.sum = hod__sum_new()))
+        rc = -1;
     for (int64_t i = 0; i < n && rc == 0; i++)
         if (first[i] == i)
             rc = write_tensor(&f, tensors[i].tensor);
+    uint64_t sum = hod__sum_end(f.sum);
+    f.sum = NULL;
+    if (rc == 0)
+        rc = write_sum(&f, header, sum);
     if (rc) {
         hod__file_abandon(&f);
         return -1;
@@ -198,8 +223,8 @@ int hod_save_tensors(const char *path, const hod_named_tensor *tensors, int64_t 
         rc = HOD_FAIL_RC(MEMORY, "%s: no memory", path);
     if (rc == 0)
         rc = make_header(path, tensors, n, header, texts, first);
-    if (rc == 0 && json_object_size(texts) == 0)
-        json_object_del(header, "__metadata__");
+    if (rc == 0)
+        rc = add_text(texts, path, HOD_SAFETENSORS_SUM, no_sum);
     if (rc == 0)
         rc = write_all(path, tensors, n, header, first);
     json_decref(texts);

@@ -107,6 +107,27 @@ TEST(io_directory_is_swept_of_what_the_dead_left)
     CHECK(access(scratch(dead), F_OK) != 0 && access(scratch(mine), F_OK) == 0);
 }
 
+/* A bit that flips among the numbers leaves a file that looks whole. */
+TEST(io_checkpoint_notices_a_flipped_bit)
+{
+    const char *dir = scratch("run");
+    save_state(dir, 1, 1, 0);
+    save_state(dir, 2, 2, 0);
+    NEAR(load_state(dir), 2, 0);
+    char path[256];
+    snprintf(path, sizeof path, "%s/update-00000002.safetensors", dir);
+    FILE *f = fopen(path, "r+b");
+    CHECK(f && fseek(f, 90001, SEEK_SET) == 0);
+    int byte = fgetc(f);
+    CHECK(byte != EOF && fseek(f, 90001, SEEK_SET) == 0 && fputc(byte ^ 16, f) != EOF);
+    CHECK(fclose(f) == 0);
+    CHECK(!hod_load_tensors(path));
+    hod_error_record e;
+    CHECK(hod_error_take(&e) && e.kind == HOD_ERROR_FORMAT);
+    CHECK(strstr(e.text, "update-00000002.safetensors: damaged: checksum "));
+    NEAR(load_state(dir), 1, 0);
+}
+
 TEST(io_checkpoint_leaves_the_old_one_when_the_disk_is_full)
 {
     const char *dir = scratch("run");
