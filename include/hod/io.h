@@ -89,8 +89,8 @@ HOD_API int hod_load_into(hod_tensor_file *f, const hod_named_tensor *want, int6
 HOD_API int hod_checkpoint_save(const char *dir, int64_t update, const hod_named_tensor *tensors,
                                 int64_t n, const hod_named_text *notes, int64_t n_notes, int keep);
 /* The newest complete checkpoint: 1 and its path, 0 when there is none, -1 on error. Leftovers of
- * a killed run are passed over, and so are damaged files, with a line on standard error each; but
- * damaged files alone are an error. */
+ * a killed run are passed over, and so are damaged files, with a line on standard error about the
+ * newest; but damaged files alone are an error. */
 HOD_API int hod_checkpoint_latest(const char *dir, char *path, size_t cap);
 /* Can files be made in `dir`? Creates it where needed: 0, or -1 with the reason. */
 HOD_API int hod_directory_prepare(const char *dir);

@@ -34,5 +34,7 @@ HOD_API void hod_memory_empty_cache(void); /* gives cached blocks back to the sy
 /* A hard limit on `reserved`, bytes; 0 lifts it. -1 if more is already allocated. */
 HOD_API int hod_memory_limit(int64_t bytes);
 HOD_API void hod_memory_print(FILE *out); /* the summary table */
+/* A size for people: "96 B", "21.1 KiB", "64.0 MiB". Returns buf. */
+HOD_API char *hod_bytes_text(int64_t bytes, char buf[32]);
 
 #endif

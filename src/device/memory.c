@@ -31,10 +31,10 @@
 #endif
 #ifdef HOD_ASAN
 #include <sanitizer/asan_interface.h>
-#define POISON(p, n) ASAN_POISON_MEMORY_REGION(p, (size_t)(n))
+#define POISON(p, n)   ASAN_POISON_MEMORY_REGION(p, (size_t)(n))
 #define UNPOISON(p, n) ASAN_UNPOISON_MEMORY_REGION(p, (size_t)(n))
 #else
-#define POISON(p, n) ((void)(p), (void)(n))
+#define POISON(p, n)   ((void)(p), (void)(n))
 #define UNPOISON(p, n) ((void)(p), (void)(n))
 #endif
 
@@ -44,11 +44,11 @@
 
 enum {
     ALIGN = 64,
-    SMALL = 256 << 10,          /* requests below live in small segments */
-    SMALL_SEGMENT = 1 << 20,    /* bytes */
-    LARGE_STEP = 2 << 20,       /* a large segment is a multiple of this, if it can be */
-    BINS = 4 * 48,              /* sizes to 2^54 */
-    POOLS = 2,                  /* 0: small segments, 1: large ones */
+    SMALL = 256 << 10,       /* requests below live in small segments */
+    SMALL_SEGMENT = 1 << 20, /* bytes */
+    LARGE_STEP = 2 << 20,    /* a large segment is a multiple of this, if it can be */
+    BINS = 4 * 48,           /* sizes to 2^54 */
+    POOLS = 2,               /* 0: small segments, 1: large ones */
 };
 
 typedef struct block {
@@ -69,13 +69,13 @@ typedef struct chunk {
 
 static struct {
     pthread_mutex_t lock;
-    hod_memory_stats stats;     /* all but largest_free */
+    hod_memory_stats stats; /* all but largest_free */
     block *bins[POOLS][BINS];
     uint64_t used[POOLS][(BINS + 63) / 64]; /* bit b: bins[b] is not empty */
-    block **table;              /* live blocks by address; a power of two long, at most half full */
+    block **table; /* live blocks by address; a power of two long, at most half full */
     int64_t table_cap;
-    block *spare;               /* unused descriptions, p NULL, linked by next */
-    chunk *chunks;              /* where descriptions come from; never freed */
+    block *spare;  /* unused descriptions, p NULL, linked by next */
+    chunk *chunks; /* where descriptions come from; never freed */
 } heap = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- descriptions ---- */
@@ -152,8 +152,8 @@ static block *bin_fit(int pool, int64_t bytes)
         }
         block *best = NULL;
         for (block *b = heap.bins[pool][i]; b; b = b->next)
-            if (b->bytes >= bytes && (!best || b->bytes < best->bytes ||
-                                      (b->bytes == best->bytes && b->p < best->p)))
+            if (b->bytes >= bytes &&
+                (!best || b->bytes < best->bytes || (b->bytes == best->bytes && b->p < best->p)))
                 best = b;
         if (best)
             return best;
@@ -308,8 +308,11 @@ static void block_cut(block *b, int64_t bytes)
     block *rest = description_new();
     if (!rest)
         return;
-    *rest = (block){.p = b->p + bytes, .bytes = b->bytes - bytes, .pool = b->pool,
-                    .before = b, .after = b->after};
+    *rest = (block){.p = b->p + bytes,
+                    .bytes = b->bytes - bytes,
+                    .pool = b->pool,
+                    .before = b,
+                    .after = b->after};
     if (b->after)
         b->after->before = rest;
     b->after = rest;
@@ -465,8 +468,10 @@ void hod_memory_print(FILE *out)
     hod_memory_stats s = hod_memory();
     const double mib = 1048576.0;
     fprintf(out, "memory, MiB      now      peak\n");
-    fprintf(out, "allocated  %9.1f %9.1f\n", (double)s.allocated / mib, (double)s.allocated_peak / mib);
-    fprintf(out, "reserved   %9.1f %9.1f\n", (double)s.reserved / mib, (double)s.reserved_peak / mib);
+    fprintf(out, "allocated  %9.1f %9.1f\n", (double)s.allocated / mib,
+            (double)s.allocated_peak / mib);
+    fprintf(out, "reserved   %9.1f %9.1f\n", (double)s.reserved / mib,
+            (double)s.reserved_peak / mib);
     fprintf(out, "free       %9.1f           largest block %.1f\n",
             (double)(s.reserved - s.allocated) / mib, (double)s.largest_free / mib);
     if (s.limit)
@@ -508,4 +513,18 @@ bool hod__memory_check(void)
          (!heap.stats.limit || total <= heap.stats.limit);
     pthread_mutex_unlock(&heap.lock);
     return ok;
+}
+
+char *hod_bytes_text(int64_t bytes, char buf[32])
+{
+    static const char *const units[] = {"KiB", "MiB", "GiB"};
+    double x = (double)bytes / 1024;
+    int u = 0;
+    for (; x >= 1024 && u + 1 < HOD_COUNT(units); u++)
+        x /= 1024;
+    if (bytes < 1024)
+        snprintf(buf, 32, "%lld B", (long long)bytes);
+    else
+        snprintf(buf, 32, "%.*f %s", u == 2 ? 2 : 1, x, units[u]);
+    return buf;
 }

@@ -162,12 +162,7 @@ int hod_checkpoint_latest(const char *dir, char *path, size_t cap)
             strcpy(path, candidate);
             found = 1;
         } else if (hod_error_kind_pending() == HOD_ERROR_FORMAT) {
-            hod_error_record e;
-            hod_error_take(&e); /* an older one will do */
-            if (!damage.kind)
-                damage = e;
-            fprintf(stderr, "hod: passed over %s
-", e.text);
+            hod_error_take(damage.kind ? NULL : &damage); /* an older one will do */
         } else {
             found = -1;
         }
@@ -177,5 +172,7 @@ int hod_checkpoint_latest(const char *dir, char *path, size_t cap)
     free(all.at);
     if (!found && damage.kind)
         return HOD_FAIL_RC(FORMAT, "%s", damage.text);
+    if (found == 1 && damage.kind)
+        fprintf(stderr, "hod: passed over %s\n", damage.text);
     return found;
 }

@@ -22,10 +22,7 @@ static int64_t round_up(int64_t n)
     return (n + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-static double mib(int64_t bytes)
-{
-    return (double)bytes / 1048576.0;
-}
+#define BYTES(n) hod_bytes_text(n, (char[32]){0})
 
 /* ---- the parts of a peak ---- */
 
@@ -284,22 +281,12 @@ int hod_trainer_plan(hod_trainer *t, hod_dataset *data, hod_plan *plan)
 
 /* ---- choosing ---- */
 
-/* In the unit that leaves something before the point. */
-static const char *size_text(int64_t bytes, char buf[32])
-{
-    if (bytes < 1 << 20)
-        snprintf(buf, 32, "%lld bytes", (long long)bytes);
-    else
-        snprintf(buf, 32, "%.1f MiB", mib(bytes));
-    return buf;
-}
-
 static int nothing_fits(const hod_trainer *t, const hod_plan_row *row)
 {
-    char budget[32], wanted[32];
-    return HOD_FAIL_RC(ARGUMENT, "memory_budget %s: micro-batch %lld needs %s",
-                       size_text(t->spec.memory_budget, budget), (long long)row->micro_batch,
-                       size_text(row->predicted_peak_bytes, wanted));
+    int64_t needs = row->predicted_peak_bytes, budget = t->spec.memory_budget;
+    return HOD_FAIL_RC(ARGUMENT, "memory_budget %s: micro-batch %lld needs %s, %s more",
+                       BYTES(budget), (long long)row->micro_batch, BYTES(needs),
+                       BYTES(needs - budget));
 }
 
 /* Takes the largest candidate below `above` (0: of all) that fits: 1; 0 when there is none and
@@ -378,18 +365,21 @@ int hod_print_plan(hod_trainer *t, hod_dataset *data, FILE *out)
     fprintf(out, "   micro    ×k   recompute   precision   peak\n");
     for (int i = 0; i < plan.n; i++) {
         const hod_plan_row *r = &plan.rows[i];
-        fprintf(out, "%s %5lld %5lld   %-9s   %-9s   %s%.1f MiB%s\n", r->chosen ? "→ " : "  ",
+        fprintf(out, "%s %5lld %5lld   %-9s   %-9s   %s%s", r->chosen ? "→ " : "  ",
                 (long long)r->micro_batch, (long long)r->accumulate, plan.recompute, plan.precision,
-                r->exact ? "" : "about ", mib(r->predicted_peak_bytes),
-                r->fits ? "" : "   does not fit");
+                r->exact ? "" : "about ", BYTES(r->predicted_peak_bytes));
+        if (!r->fits)
+            fprintf(out, "   does not fit, by %s",
+                    BYTES(r->predicted_peak_bytes - plan.budget_bytes));
+        fputc('\n', out);
         if (!r->fits && (plan.chosen < 0 || i < plan.chosen))
             above = r;
     }
     if (plan.budget_bytes)
-        fprintf(out, "  budget %.1f MiB, of which %.1f MiB persistent\n", mib(plan.budget_bytes),
-                mib(plan.persistent_bytes));
+        fprintf(out, "  budget %s, of which %s persistent\n", BYTES(plan.budget_bytes),
+                BYTES(plan.persistent_bytes));
     if (above && plan.chosen >= 0)
-        fprintf(out, "  next larger: %lld × %lld, %.1f MiB\n", (long long)above->micro_batch,
-                (long long)above->accumulate, mib(above->predicted_peak_bytes));
+        fprintf(out, "  next larger: %lld × %lld, %s\n", (long long)above->micro_batch,
+                (long long)above->accumulate, BYTES(above->predicted_peak_bytes));
     return ferror(out) ? HOD_FAIL_RC(IO, "plan: the output takes no more") : 0;
 }
