@@ -23,7 +23,14 @@ hod_module *model_make(const char *name, model_options o)
         size_t at = strlen(known);
         snprintf(known + at, sizeof known - at, "%s%s", at ? ", " : "", m->name);
     }
-    return hod_refuse("model: no network \"%s\"; there are %s", name, known);
+    char words[256] = "", near[64];
+    for (const model_info *m = model_table; m->name; m++) {
+        size_t at = strlen(words);
+        snprintf(words + at, sizeof words - at, "%s%s", at ? "|" : "", m->name);
+    }
+    const char *meant = hod_nearest_word(name, words, near, sizeof near);
+    return hod_refuse("model: no network \"%s\"%s%s; there are %s", name, meant ? ", perhaps " : "",
+                      meant ? meant : "", known);
 }
 
 hod_loss model_classify(hod_module *net, const hod_batch *b)

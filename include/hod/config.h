@@ -158,6 +158,8 @@ HOD_API int hod_config_load(hod_config *c, const char *path, const char *const *
 /* The same for a text in memory; `name` stands for the file in messages. */
 HOD_API int hod_config_parse(hod_config *c, const char *name, const char *text, size_t length,
                              const char *const *overrides, int n);
+/* The word of "a|b|c" that `word` may have been meant to be, in buf; NULL: none is near. */
+HOD_API const char *hod_nearest_word(const char *word, const char *words, char *buf, size_t cap);
 /* The effective config as YAML that hod_config_load reads back to the same values. */
 HOD_API int hod_config_print(const hod_config *c, FILE *out);
 /* All keys with types, defaults and meanings. */

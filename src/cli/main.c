@@ -51,6 +51,29 @@ static int list_models(void)
     return CLI_DONE;
 }
 
+static const cli_command *find_command(const char *name)
+{
+    for (int i = 0; i < COMMANDS; i++)
+        if (strcmp(name, commands[i]->name) == 0)
+            return commands[i];
+    return NULL;
+}
+
+static int no_command(const char *name, const char *kind)
+{
+    char words[128] = "config|models", near[64];
+    for (int i = 0; i < COMMANDS; i++) {
+        size_t at = strlen(words);
+        snprintf(words + at, sizeof words - at, "|%s", commands[i]->name);
+    }
+    const char *meant = hod_nearest_word(name, words, near, sizeof near);
+    if (meant)
+        fprintf(stderr, "hod: no %s \"%s\"; did you mean \"%s\"?\n", kind, name, meant);
+    else
+        fprintf(stderr, "hod: no %s \"%s\"; hod --help lists them\n", kind, name);
+    return CLI_USAGE;
+}
+
 static bool asks_help(int argc, char **argv)
 {
     for (int i = 0; i < argc; i++)
@@ -59,14 +82,19 @@ static bool asks_help(int argc, char **argv)
     return false;
 }
 
-/* hod --help [config | models] */
+/* hod --help [config | models | a command] */
 static int general_help(const char *about)
 {
     if (about && strcmp(about, "config") == 0)
         return hod_config_describe(stdout) == 0 ? CLI_DONE : cli_fail(CLI_FAILED);
     if (about && strcmp(about, "models") == 0)
         return list_models();
-    help(stdout);
+    if (about && !find_command(about))
+        return no_command(about, "command or subject");
+    if (about)
+        command_help(find_command(about));
+    else
+        help(stdout);
     return CLI_DONE;
 }
 
@@ -114,11 +142,8 @@ static int dispatch(int argc, char **argv)
     }
     if (asks_help(1, argv + 1))
         return general_help(argc > 2 ? argv[2] : NULL);
-    for (int i = 0; i < COMMANDS; i++)
-        if (strcmp(argv[1], commands[i]->name) == 0)
-            return run(commands[i], argc - 2, argv + 2);
-    fprintf(stderr, "hod: no command \"%s\"; hod --help lists them\n", argv[1]);
-    return CLI_USAGE;
+    const cli_command *c = find_command(argv[1]);
+    return c ? run(c, argc - 2, argv + 2) : no_command(argv[1], "command");
 }
 
 int main(int argc, char **argv)

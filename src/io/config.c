@@ -428,5 +428,10 @@ int hod_config_describe(FILE *out)
         if (bad)
             return HOD_FAIL_RC(IO, "config: %s", strerror(errno));
     }
-    return 0;
+    bool bad = fputs("\nsize:   a number with B, KiB, MiB, GiB or TiB (KB, MB, GB: powers of ten), "
+                     "as 96MiB; or none\n"
+                     "period: 500 updates, 2 epochs, or never\n"
+                     "lists:  [64, 64]; a share is a number from 0 to 1\n",
+                     out) < 0;
+    return bad ? HOD_FAIL_RC(IO, "config: %s", strerror(errno)) : 0;
 }

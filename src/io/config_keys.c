@@ -29,12 +29,14 @@ const hod_config_key hod__config_keys[] = {
     KEY(model.in_channels, AUTO, "auto", "channels of an input; auto: those of the data",
         RANGE(1, 1e5)),
     KEY(model.norm, CHOICE, "group", "normalisation in ResNets", WORDS("group|batch")),
-    KEY(model.batchnorm, CHOICE, "pooled", "statistics of batch norm under accumulation",
+    KEY(model.batchnorm, CHOICE, "pooled",
+        "statistics of batch norm under accumulation (exact: not there yet)",
         WORDS("pooled|micro|exact|frozen")),
     KEY(model.layers, INTS, "[256, 256]", "hidden sizes of an mlp", RANGE(1, 1e7)),
     KEY(model.dropout, SHARE, "0", "probability of a zero before the last layer", RANGE(0, 1)),
 
-    KEY(data.name, NAME, "", "the kind of data", WORDS("fashion-mnist|idx|synthetic")),
+    KEY(data.name, NAME, "", "the kind of data; idx has no test split, so nothing is evaluated",
+        WORDS("fashion-mnist|idx|synthetic")),
     KEY(data.path, PATH, "", "fashion-mnist: a directory; idx: what the file names begin with",
         RANGE(0, 0)),
     KEY(data.workers, INT, "0", "threads that prepare samples; 0: the training thread does",
@@ -54,22 +56,24 @@ const hod_config_key hod__config_keys[] = {
         RANGE(0, 1)),
 
     KEY(effective_batch, INT, "256", "samples per update, over all ranks", RANGE(1, most)),
-    KEY(memory_budget, BYTES, "none", "tensors of the step and everything persistent, per rank",
-        RANGE(0, 0)),
+    KEY(memory_budget, BYTES, "none",
+        "most bytes of tensors: the step's and what persists, per rank", RANGE(0, 0)),
     KEY(micro_batch, AUTO, "auto", "samples per forward and backward; auto: the most that fits",
         RANGE(1, most)),
     KEY(recompute, FRACTION, "auto",
-        "activations computed twice instead of kept; or a share to keep",
+        "activations computed twice instead of kept (full, share: not there yet)",
         .choices = "auto|none|full|fraction",
         .offset_more = offsetof(hod_config, recompute_fraction)),
-    KEY(precision, CHOICE, "fp32", "of activations and gradients", WORDS("fp32|bf16|fp16|auto")),
+    KEY(precision, CHOICE, "fp32", "of activations and gradients (bf16, fp16: not there yet)",
+        WORDS("fp32|bf16|fp16|auto")),
     KEY(last_window, CHOICE, "flush", "a short last window of an epoch: update with it, or drop it",
         WORDS("flush|drop")),
 
     KEY(compile.enabled, FLAG, "true", "run the step as a compiled program", RANGE(0, 0)),
     KEY(compile.mode, CHOICE, "default", "reduce-overhead: promise that the step is static",
         WORDS("default|reduce-overhead")),
-    KEY(compile.dynamic, CHOICE, "auto", "kernels for any size", WORDS("auto|true|false")),
+    KEY(compile.dynamic, CHOICE, "auto", "kernels for any size (false: not there yet)",
+        WORDS("auto|true|false")),
     KEY(compile.fullgraph, FLAG, "false", "a graph break is an error", RANGE(0, 0)),
 
     KEY(optimizer.name, CHOICE, "adamw", "the update rule", WORDS("sgd|adam|adamw")),
@@ -100,7 +104,8 @@ const hod_config_key hod__config_keys[] = {
     KEY(epochs, INT, "1", "passes over the data", RANGE(1, 1e9)),
     KEY(updates, INT, "0", "stop earlier after so many updates; 0: epochs decide", RANGE(0, most)),
     KEY(seed, SEED, "0", "of weights, order, augmentation and dropout", RANGE(0, 0)),
-    KEY(reproducible, FLAG, "false", "the same bits for any number of threads", RANGE(0, 0)),
+    KEY(reproducible, FLAG, "false",
+        "the same bits for any number of threads (true: not there yet)", RANGE(0, 0)),
     KEY(threads, AUTO, "auto", "threads of the step; auto: OMP_NUM_THREADS or all cores",
         RANGE(1, 4096)),
     KEY(eval_every, PERIOD, "1 epochs", "how often the test data are evaluated", RANGE(0, 0)),
@@ -173,8 +178,10 @@ static int tolerance(size_t n)
     return HOD_MAX((int)n / 3, 1);
 }
 
-const char *hod__nearest_choice(const char *word, const char *choices, char *buf, size_t cap)
+const char *hod_nearest_word(const char *word, const char *choices, char *buf, size_t cap)
 {
+    if (!word || !choices || !buf)
+        return NULL;
     size_t n = strlen(word);
     int best = tolerance(n) + 1;
     const char *found = NULL;
@@ -191,6 +198,35 @@ const char *hod__nearest_choice(const char *word, const char *choices, char *buf
     }
     return found;
 }
+
+/* What other programs call it. */
+static const char *const foreign[][2] = {
+    {"batch_size", "effective_batch"},
+    {"micro_batch_size", "micro_batch"},
+    {"per_device_train_batch_size", "micro_batch"},
+    {"gradient_accumulation_steps", "micro_batch"},
+    {"accumulation_steps", "micro_batch"},
+    {"learning_rate", "optimizer.lr"},
+    {"num_epochs", "epochs"},
+    {"num_train_epochs", "epochs"},
+    {"max_epochs", "epochs"},
+    {"max_steps", "updates"},
+    {"steps", "updates"},
+    {"iterations", "updates"},
+    {"num_workers", "data.workers"},
+    {"dataset", "data.name"},
+    {"data_dir", "data.path"},
+    {"arch", "model.name"},
+    {"max_grad_norm", "clip_norm"},
+    {"grad_clip", "clip_norm"},
+    {"warmup_ratio", "schedule.warmup"},
+    {"lr_scheduler", "schedule.name"},
+    {"gradient_checkpointing", "recompute"},
+    {"dtype", "precision"},
+    {"output_dir", "output"},
+    {"save_steps", "checkpoint.every"},
+    {"random_seed", "seed"},
+};
 
 /* The key's path cut to as many components as `path` has. */
 static size_t as_deep_as(const char *key, const char *path)
@@ -209,6 +245,11 @@ const char *hod__config_nearest(const char *path, char *buf, size_t cap)
     size_t in_group = (size_t)(last - path);
     int best = 2 * WORD;
     const char *found = NULL;
+    for (int i = 0; i < HOD_COUNT(foreign); i++)
+        if (strcmp(last, foreign[i][0]) == 0) {
+            snprintf(buf, cap, "%s", foreign[i][1]);
+            return buf;
+        }
     for (int i = 0; i < HOD_COUNT(hod__config_keys); i++) {
         const char *key = hod__config_keys[i].path, *key_dot = strrchr(key, '.');
         const char *key_last = key_dot ? key_dot + 1 : key;

@@ -44,8 +44,6 @@ int hod__config_find(const char *path);
 bool hod__config_is_group(const char *path);
 /* The key or group that `path` may have been meant to be, NULL: none is near. Written to buf. */
 const char *hod__config_nearest(const char *path, char *buf, size_t cap);
-/* The nearest of the words in "a|b|c", NULL: none. Written to buf. */
-const char *hod__nearest_choice(const char *word, const char *choices, char *buf, size_t cap);
 
 /* A value as it was written: one text, or a list of texts. */
 typedef struct hod_config_value {

@@ -182,7 +182,7 @@ static int no_choice(const char *s, const char *choices, char *why)
             list[n++] = ' ';
     }
     list[n] = 0;
-    const char *meant = hod__nearest_choice(s, choices, near, sizeof near);
+    const char *meant = hod_nearest_word(s, choices, near, sizeof near);
     return refuse(why, "\"%.*s\" is none of %s%s%s%s", SHOWN(s), list,
                   meant ? "; did you mean \"" : "", meant ? meant : "", meant ? "\"?" : "");
 }
