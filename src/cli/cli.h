@@ -58,6 +58,12 @@ extern const cli_command cli_train, cli_bench, cli_plan, cli_eval, cli_inspect;
 bool cli_options_read(cli_options *o, const cli_command *command, int argc, char **argv,
                       const char **storage);
 
+/* A size in a printf that ends with the statement. */
+#define CLI_BYTES(n) hod_bytes_text(n, (char[32]){0})
+/* A loss for people: "0.2345", "1.41e+38", "nan". Returns buf. */
+char *cli_number(double x, char buf[32]);
+#define CLI_NUMBER(x) cli_number(x, (char[32]){0})
+
 /* ---- errors ---- */
 
 /* Prints the pending error, if there is one, on standard error and clears it; returns `status`. */
@@ -105,6 +111,7 @@ int cli_event_plan(const cli_events *e, const hod_plan *plan);
 /* One `compile` event for a part of the step. */
 int cli_event_compile(const cli_events *e, const char *part, const hod_fn *f);
 int cli_event_update(const cli_events *e, const hod_update *u);
+/* update < 0: not known, as of a network alone. */
 int cli_event_eval(const cli_events *e, int64_t update, int64_t epoch, const char *split,
                    const hod_evaluation *v);
 

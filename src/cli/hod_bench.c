@@ -6,9 +6,13 @@
  *     both          in micro-batches, compiled, inside the budget
  *
  * The micro-batch is the one that the config names, or else the one that the planner takes for
- * `both`, but at most a quarter of the batch, so that there is something to compare. Losses are compared with the plain row's. Batch
- * normalisation sees micro-batches, which is another computation, so under it the compiled row is
- * compared with the row of the same cut.
+ * `both`, but at most a quarter of the batch: with what persists counted in, half a batch takes a
+ * little more than half the memory, and a budget that fits the whole batch would leave nothing to
+ * compare. Losses are compared with the plain row's. Batch normalisation sees micro-batches, which
+ * is another computation, so under it the compiled row is compared with the row of the same cut.
+ *
+ * A row is printed and written to bench.jsonl when it is done: a comparison that is cut short keeps
+ * what it has.
  */
 #include "bench.h"
 
@@ -29,7 +33,7 @@ static const bench_row rows[ROWS] = {
 typedef struct bench {
     hod_config config;
     bool json;
-    int64_t planned; /* the planner's micro-batch */
+    int64_t planned; /* the planner's micro-batch; the accumulated rows may take a smaller one */
     bench_result result[ROWS];
     cli_events events;
 } bench;
@@ -55,27 +59,20 @@ static double difference(const bench_result *a, const bench_result *ref, int64_t
 
 /* ---- saying ---- */
 
-static double mib(int64_t bytes)
-{
-    return (double)bytes / 1048576.0;
-}
-
 static void print_head(void)
 {
-    printf("row         micro x k   samples/s   ms/update   peak MiB  predicted  "
-           "max rel. loss diff (%d / all)\n",
+    printf("largest relative difference of the loss to the plain row's, first %d updates / all:\n"
+           "row         micro x k   samples/s   ms/update        peak   predicted  difference\n",
            FIRST);
 }
 
 static void print_row(const bench *b, int i)
 {
     const bench_result *r = &b->result[i], *ref = &b->result[reference_of(b, i)];
-    printf("%-11s %5lld x %-3lld %10.0f  %10.2f  %9.2f", rows[i].name, (long long)r->micro_batch,
-           (long long)r->accumulate, r->samples_per_s, 1e3 * r->update_seconds, mib(r->peak_bytes));
-    if (r->exact)
-        printf("  %9.2f", mib(r->predicted_peak_bytes));
-    else
-        printf("  %9s", "-"); /* no plan */
+    printf("%-11s %5lld x %-3lld %10.0f  %10.2f  %10s  %10s", rows[i].name,
+           (long long)r->micro_batch, (long long)r->accumulate, r->samples_per_s,
+           1e3 * r->update_seconds, CLI_BYTES(r->peak_bytes),
+           r->exact ? CLI_BYTES(r->predicted_peak_bytes) : "-"); /* no plan */
     if (i > 0)
         printf("  %.1e / %.1e", difference(r, ref, FIRST), difference(r, ref, r->updates));
     if (reference_of(b, i))
@@ -88,12 +85,12 @@ static void print_sum(const bench *b)
 {
     const bench_result *plain = &b->result[0], *both = &b->result[3];
     printf("\nboth against plain: %.2fx the speed, %.2fx the memory; resident growth after warm-up "
-           "%.2f MiB\n",
+           "%s\n",
            both->samples_per_s / plain->samples_per_s,
-           (double)both->peak_bytes / (double)plain->peak_bytes, mib(both->resident_growth));
+           (double)both->peak_bytes / (double)plain->peak_bytes, CLI_BYTES(both->resident_growth));
     if (b->config.memory_budget)
-        printf("budget %.1f MiB, measured peak %.1f MiB\n", mib(b->config.memory_budget),
-               mib(both->peak_bytes));
+        printf("budget %s, measured peak %s\n", CLI_BYTES(b->config.memory_budget),
+               CLI_BYTES(both->peak_bytes));
 }
 
 static int emit(const bench *b, int i)
@@ -103,7 +100,8 @@ static int emit(const bench *b, int i)
     return cli_event(
         &b->events, "bench", HOD_TEXT("row", rows[i].name), HOD_FLAG("compile", rows[i].compiled),
         HOD_INT("accumulate", r->accumulate), HOD_INT("micro_batch", r->micro_batch),
-        HOD_INT("updates", r->updates), HOD_NUMBER("samples_per_s", r->samples_per_s),
+        HOD_INT("planned_micro_batch", b->planned), HOD_INT("updates", r->updates),
+        HOD_NUMBER("samples_per_s", r->samples_per_s),
         HOD_NUMBER("update_seconds", r->update_seconds), HOD_INT("peak_bytes", r->peak_bytes),
         r->exact ? (hod_field)HOD_INT("predicted_peak_bytes", r->predicted_peak_bytes)
                  : (hod_field)HOD_TEXT("predicted_peak_bytes", NULL),
@@ -124,18 +122,23 @@ static int plots(const bench *b)
     char path[HOD_CONFIG_PATH + 64], title[HOD_CONFIG_NAME * 2 + 64];
     const hod_config *c = &b->config;
     hod_series s[ROWS];
+    double *x = calloc((size_t)c->updates + 1, sizeof *x);
+    for (int64_t i = 0; x && i < c->updates; i++)
+        x[i] = (double)i + 1; /* updates count from 1 */
     for (int i = 0; i < ROWS; i++)
         s[i] = (hod_series){.name = rows[i].name,
+                            .x = x,
                             .y = b->result[i].loss,
                             .n = b->result[i].updates,
                             .dashed = i > 0};
     snprintf(title, sizeof title, "%s on %s, batches of %lld: four ways, one curve", c->model.name,
              c->data.name, (long long)c->effective_batch);
-    for (int i = 0; i < 2; i++)
-        if (hod_plot(cli_output_path(c, names[i], path), s, ROWS, title, .x_label = "updates done",
-                     .y_label = "training loss") != 0)
-            return -1;
-    return 0;
+    int rc = 0;
+    for (int i = 0; i < 2 && rc == 0; i++)
+        rc = hod_plot(cli_output_path(c, names[i], path), s, ROWS, title, .x_label = "update",
+                      .y_label = "training loss");
+    free(x);
+    return rc;
 }
 
 /* ---- running ---- */
@@ -165,14 +168,27 @@ static int choose(bench *b, int64_t *micro)
     return CLI_DONE;
 }
 
+/* What the accumulated rows are cut into, and why. */
+static void print_cut(const bench *b, int64_t micro)
+{
+    const hod_config *c = &b->config;
+    if (micro != b->planned)
+        printf(
+            "`hod train` would take micro-batches of %lld here. The accumulated rows take %lld, a "
+            "quarter of\nthe batch, so that there is a cut to compare; micro_batch=%lld compares "
+            "with the plan's.\n\n",
+            (long long)b->planned, (long long)micro, (long long)b->planned);
+    else if (micro >= c->effective_batch)
+        printf("micro_batch is the whole batch, so the accumulated rows are not cut.\n\n");
+}
+
 static int run_rows(bench *b, int64_t micro)
 {
     bool show = !b->json;
-    if (show && micro != b->planned)
-        printf("The plan is micro-batches of %lld; %lld show more of a difference.\n\n",
-               (long long)b->planned, (long long)micro);
-    if (show)
+    if (show) {
+        print_cut(b, micro);
         print_head();
+    }
     for (int i = 0; i < ROWS; i++) {
         hod_config c = b->config;
         c.micro_batch = rows[i].accumulated ? micro : c.effective_batch;
@@ -181,28 +197,29 @@ static int run_rows(bench *b, int64_t micro)
             return failed(&b->result[i]);
         if (show)
             print_row(b, i);
+        if (emit(b, i) != 0)
+            return cli_fail(CLI_FAILED);
     }
     return CLI_DONE;
 }
 
-static int finish(bench *b)
+static int files_begin(bench *b)
+{
+    char path[HOD_CONFIG_PATH + 64];
+    if (hod_directory_prepare(b->config.output) != 0)
+        return -1;
+    b->events.log = fopen(cli_output_path(&b->config, "bench.jsonl", path), "w");
+    if (b->events.log)
+        return 0;
+    hod_refuse("%s: %s", path, strerror(errno));
+    return -1;
+}
+
+static int finish(const bench *b)
 {
     char path[HOD_CONFIG_PATH + 64];
     const hod_config *c = &b->config;
-    b->events.log = fopen(cli_output_path(c, "bench.jsonl", path), "w");
-    if (!b->events.log) {
-        hod_refuse("%s: %s", path, strerror(errno));
-        return -1;
-    }
-    int rc = 0;
-    for (int i = 0; i < ROWS && rc == 0; i++)
-        rc = emit(b, i);
-    if (fclose(b->events.log) != 0 && rc == 0) {
-        hod_refuse("%s: %s", path, strerror(errno));
-        rc = -1;
-    }
-    b->events.log = NULL;
-    if (rc != 0 || plots(b) != 0)
+    if (plots(b) != 0)
         return -1;
     if (!b->json) {
         print_sum(b);
@@ -220,12 +237,14 @@ static int run(const cli_options *o)
     if (b.config.updates == 0)
         b.config.updates = 50;
     int status = choose(&b, &micro);
-    if (status == CLI_DONE && hod_directory_prepare(b.config.output) != 0)
+    if (status == CLI_DONE && files_begin(&b) != 0)
         status = cli_fail(cli_setup_status());
     if (status == CLI_DONE)
         status = run_rows(&b, micro);
     if (status == CLI_DONE && finish(&b) != 0)
         status = cli_fail(CLI_FAILED);
+    if (b.events.log)
+        fclose(b.events.log);
     for (int i = 0; i < ROWS; i++)
         free(b.result[i].loss);
     return status;
@@ -238,7 +257,8 @@ const cli_command cli_bench = {
     .help =
         "Same network, seed and data in every row, each in a process of its own; the first "
         "updates\n"
-        "are left out of the times. 50 updates unless --updates or the config says otherwise.\n",
+        "are left out of the times. 50 updates unless --updates or the config says otherwise. The\n"
+        "accumulated rows are cut in four or more unless micro_batch says into what.\n",
     .flags = CLI_JSON | CLI_UPDATES | CLI_OUTPUT,
     .run = run,
 };

@@ -3,6 +3,7 @@
  */
 #include "cli.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -37,6 +38,14 @@ cli_progress cli_progress_begin(FILE *out, int64_t every, int64_t done)
                           .first = done};
 }
 
+char *cli_number(double x, char buf[32])
+{
+    if (isnan(x))
+        return strcpy(buf, "nan"); /* its sign says nothing */
+    snprintf(buf, 32, fabs(x) < 1e5 ? "%.4f" : "%.3g", x);
+    return buf;
+}
+
 static void clear(cli_progress *p)
 {
     if (p->drawn)
@@ -64,9 +73,9 @@ static void draw(cli_progress *p, const hod_update *u, const hod_progress *at)
 {
     char text[160], time[32];
     double s = left(p, at);
-    int n = snprintf(text, sizeof text, " %lld/%lld  loss %.4f  %.0f samples/s  ",
-                     (long long)(at->updates + at->skipped), (long long)at->total, u->loss,
-                     u->samples_per_s);
+    int n = snprintf(text, sizeof text, " %lld/%lld  loss %s  %.0f samples/s  ",
+                     (long long)(at->updates + at->skipped), (long long)at->total,
+                     CLI_NUMBER(u->loss), u->samples_per_s);
     snprintf(text + n, sizeof text - (size_t)n, "%s%s", s < 0 ? "" : cli_duration(s, time),
              s < 0 ? "" : " left");
     int wide = columns(p) - (int)strlen(text) - 3;
@@ -97,10 +106,9 @@ static void show(cli_progress *p, const hod_update *u, const hod_progress *at)
         return;
     char time[32];
     double s = left(p, at);
-    fprintf(p->out,
-            "update %5lld/%-5lld epoch %2lld  loss %.4f  lr %.2e  |g| %.3f  %5.0f samples/s",
-            (long long)done, (long long)at->total, (long long)u->epoch + 1, u->loss, u->lr,
-            u->grad_norm, u->samples_per_s);
+    fprintf(p->out, "update %5lld/%-5lld epoch %2lld  loss %s  lr %.2e  |g| %s  %5.0f samples/s",
+            (long long)done, (long long)at->total, (long long)u->epoch + 1, CLI_NUMBER(u->loss),
+            u->lr, CLI_NUMBER(u->grad_norm), u->samples_per_s);
     if (s >= 0)
         fprintf(p->out, "  %s left", cli_duration(s, time));
     fputc('\n', p->out);

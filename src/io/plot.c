@@ -365,6 +365,21 @@ static void draw_series(chart *p, int k, bool area)
     }
 }
 
+/* Where points are few, each is a dot: an evaluation after every epoch, or a single one. */
+static void draw_dots(chart *p, int k)
+{
+    enum { FEW = 12 };
+    const hod_series *s = &p->series[k];
+    for (int64_t i = 0; i < s->n && s->n <= FEW; i++) {
+        if (!visible(p, s, i))
+            continue;
+        colour(p->c, k, 1);
+        cairo_arc(p->c, hod__axis_place(&p->x, x_of(s, i)), hod__axis_place(&p->y, s->y[i]), 3.2, 0,
+                  2 * M_PI);
+        cairo_fill(p->c);
+    }
+}
+
 static void draw_limit(chart *p)
 {
     double limit = p->spec->limit;
@@ -406,6 +421,8 @@ static void draw(chart *p)
             draw_series(p, k, true);
     for (int k = 0; k < p->n; k++)
         draw_series(p, k, false);
+    for (int k = 0; k < p->n; k++)
+        draw_dots(p, k);
     cairo_restore(c);
     draw_frame(p);
     draw_limit(p);

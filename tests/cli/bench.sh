@@ -38,6 +38,7 @@ check "batch norm: losses agree at the same cut" \
 [ "$(cut -f 2 rows | tail -n 1)" = accumulate ] || fail "both is not held against accumulate"
 
 gives 0 bench in/tiny.yaml --updates 4
+grep -q '`hod train` would take micro-batches of 16 here' "$out" || fail "the cut is not explained"
 grep -q '^both  *4 x 4 ' "$out" || fail "no table"
 
 # A row is a process; one that fails after its report, as a leak checker makes it, is no result.
