@@ -49,8 +49,11 @@ int cli_event_update(const cli_events *e, const hod_update *u)
 int cli_event_eval(const cli_events *e, int64_t update, int64_t epoch, const char *split,
                    const hod_evaluation *v)
 {
-    return cli_event(e, "eval", HOD_INT("update", update), HOD_INT("epoch", epoch),
-                     HOD_TEXT("split", split), HOD_NUMBER("loss", v->loss),
-                     HOD_NUMBER("accuracy", v->metric), HOD_INT("samples", v->samples),
-                     HOD_NUMBER("seconds", v->seconds));
+    bool known = update >= 0;
+    return cli_event(
+        e, "eval",
+        known ? (hod_field)HOD_INT("update", update) : (hod_field)HOD_TEXT("update", NULL),
+        known ? (hod_field)HOD_INT("epoch", epoch) : (hod_field)HOD_TEXT("epoch", NULL),
+        HOD_TEXT("split", split), HOD_NUMBER("loss", v->loss), HOD_NUMBER("accuracy", v->metric),
+        HOD_INT("samples", v->samples), HOD_NUMBER("seconds", v->seconds));
 }

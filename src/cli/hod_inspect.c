@@ -19,8 +19,14 @@ static void print_shape(const hod_shape *s)
     printf("%s)", text);
 }
 
-static int inspect_tensors(const char *path)
+static int inspect_tensors(const cli_options *o)
 {
+    const char *path = o->file;
+    if (o->view || o->n_overrides > 0) {
+        hod_refuse("inspect %s: %s belongs to a config; a safetensors file has no step", path,
+                   o->view ? "--view" : o->overrides[0]);
+        return -1;
+    }
     hod_tensor_file *f = hod_tensor_file_open(path);
     if (!f)
         return -1;
@@ -76,17 +82,16 @@ static int write_view(const void *what, FILE *out)
 
 static void summary(const cli_run *r)
 {
-    printf("%s: %lld parameters, micro-batch %lld, predicted peak %.1f MiB\n", r->config.model.name,
+    printf("%s: %lld parameters, micro-batch %lld, predicted peak %s\n", r->config.model.name,
            (long long)hod_module_count_parameters(r->net),
            (long long)hod_trainer_micro_batch(r->trainer),
-           (double)hod_trainer_predicted_peak(r->trainer) / 1048576.0);
+           CLI_BYTES(hod_trainer_predicted_peak(r->trainer)));
     for (int i = 0; i < PARTS; i++) {
         hod_compile_report c = hod_fn_report(hod_trainer_fn(r->trainer, parts[i].part));
-        printf("%-11s %4d nodes  %3d kernels  %3d library calls  arena %.2f MiB (bound %.2f)  "
+        printf("%-11s %4d nodes  %3d kernels  %3d library calls  arena %s (bound %s)  "
                "compiled in %.2f s, %d kernels from the cache\n",
-               parts[i].name, c.nodes, c.kernels, c.library_calls,
-               (double)c.arena_bytes / 1048576.0, (double)c.arena_bound / 1048576.0,
-               c.compile_seconds, c.kernels_cached);
+               parts[i].name, c.nodes, c.kernels, c.library_calls, CLI_BYTES(c.arena_bytes),
+               CLI_BYTES(c.arena_bound), c.compile_seconds, c.kernels_cached);
     }
 }
 
@@ -140,8 +145,7 @@ static int run(const cli_options *o)
 {
     const char *dot = strrchr(o->file, '.');
     cli_run r = {0};
-    int rc =
-        dot && strcmp(dot, ".safetensors") == 0 ? inspect_tensors(o->file) : inspect_step(o, &r);
+    int rc = dot && strcmp(dot, ".safetensors") == 0 ? inspect_tensors(o) : inspect_step(o, &r);
     cli_run_close(&r);
     return rc == 0 ? CLI_DONE : cli_fail(cli_setup_status());
 }
@@ -153,7 +157,9 @@ const cli_command cli_inspect = {
     .help =
         "For FILE.safetensors: names, types and shapes. For a config: the compiled step in "
         "figures;\n"
-        "with --view one view of it on standard output, with --output DIR all of them as files.\n",
+        "with --view one view of it on standard output, with --output DIR all of them as files.\n"
+        "The views are of the micro-batch that is chosen. Kernels are shown without the preamble\n"
+        "that is put before them, src/codegen/preamble.h, so they do not compile alone.\n",
     .flags = CLI_VIEW | CLI_OUTPUT,
     .run = run,
 };

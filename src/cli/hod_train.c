@@ -5,7 +5,7 @@
  *     config.yaml         the effective config
  *     log.jsonl           every event; a resumed run goes on in it
  *     checkpoints/        what --resume and `hod eval` read
- *     model.safetensors   the network alone, at the end
+ *     model.safetensors   the network alone, at the end; with `ema` its averaged weights
  *     loss.png, loss.svg  the loss of every update, and of the test split
  *     memory.svg          the planned arena over a micro-step
  *
@@ -24,7 +24,8 @@ typedef struct job {
     double best;                           /* accuracy; NaN: none yet */
     char checkpoint[HOD_CONFIG_PATH + 64]; /* the newest; "": none */
     char dir[HOD_CONFIG_PATH + 64];        /* of checkpoints */
-    bool stopped;
+    double first;                          /* loss; NaN: none yet */
+    bool stopped, warned;
 } job;
 
 /* ---- before the first write ---- */
@@ -90,6 +91,18 @@ static int files_begin(const cli_options *o, job *j)
                : 0;
 }
 
+/* A curve that spans decades shows nothing on a linear axis. */
+static bool spans_decades(const cli_curve *c)
+{
+    double low = INFINITY, high = 0;
+    for (int64_t i = 0; i < c->n; i++)
+        if (isfinite(c->y[i]) && c->y[i] > 0) {
+            low = fmin(low, c->y[i]);
+            high = fmax(high, c->y[i]);
+        }
+    return high > 1e4 * low;
+}
+
 static int plots(const job *j)
 {
     static const char *const names[] = {"loss.png", "loss.svg"};
@@ -99,8 +112,8 @@ static int plots(const job *j)
                       {.name = "test split", .x = j->test.x, .y = j->test.y, .n = j->test.n}};
     snprintf(title, sizeof title, "%s on %s: loss", c->model.name, c->data.name);
     for (int i = 0; i < 2 && j->loss.n > 0; i++)
-        if (hod_plot(cli_output_path(c, names[i], path), s, j->test.n > 1 ? 2 : 1, title,
-                     .x_label = "update", .y_label = "loss") != 0)
+        if (hod_plot(cli_output_path(c, names[i], path), s, j->test.n > 0 ? 2 : 1, title,
+                     .x_label = "update", .y_label = "loss", .log_y = spans_decades(&j->loss)) != 0)
             return -1;
     return 0;
 }
@@ -125,8 +138,8 @@ static int evaluate(job *j, const hod_update *u)
     if (!(v.metric <= j->best))
         j->best = v.metric;
     cli_curve_add(&j->test, (double)u->index, v.loss);
-    cli_progress_say(&j->progress, "epoch %lld, update %lld: test loss %.4f, accuracy %.4f",
-                     (long long)u->epoch + 1, (long long)u->index, v.loss, v.metric);
+    cli_progress_say(&j->progress, "epoch %lld, update %lld: test loss %s, accuracy %.4f",
+                     (long long)u->epoch + 1, (long long)u->index, CLI_NUMBER(v.loss), v.metric);
     return cli_event_eval(&j->events, u->index, u->epoch, "test", &v);
 }
 
@@ -141,6 +154,26 @@ static bool due(const hod_period *p, const hod_update *u, const hod_progress *at
     return done % at->updates_per_epoch == 0 && done / at->updates_per_epoch % p->n == 0;
 }
 
+/* Says once that the training has left the road, and goes on: the log shows where. */
+static void watch(job *j, const hod_update *u)
+{
+    enum { ROAD = 1000 }; /* times the first loss */
+    if (isnan(j->first))
+        j->first = u->loss;
+    bool off = u->skipped ? !isfinite(u->loss) || !isfinite(u->grad_norm)
+                          : !(u->loss <= ROAD * fmax(fabs(j->first), 1));
+    if (!off || j->warned)
+        return;
+    j->warned = true;
+    cli_progress_end(&j->progress);
+    fprintf(stderr,
+            "hod: %s %lld: loss %s, %s at the beginning; the training diverges, a smaller "
+            "optimizer.lr may help%s\n",
+            u->skipped ? "after update" : "update", (long long)u->index, CLI_NUMBER(u->loss),
+            CLI_NUMBER(j->first),
+            u->skipped ? "; windows whose gradient is not finite are skipped" : "");
+}
+
 /* What follows an update. */
 static int after(job *j, const hod_update *u)
 {
@@ -151,6 +184,7 @@ static int after(job *j, const hod_update *u)
     /* The log first: it holds what a checkpoint holds, whether or not someone still reads. */
     if (cli_event_update(&j->events, u) != 0 || cli_progress_update(&j->progress, u, &at) != 0)
         return -1;
+    watch(j, u);
     if ((due(&c->eval_every, u, &at) || last) && evaluate(j, u) != 0)
         return -1;
     return due(&c->checkpoint.every, u, &at) && !last ? save(j) : 0;
@@ -180,23 +214,35 @@ static int train(job *j)
 
 /* ---- the end ---- */
 
+/* The network alone: the one whose accuracy was printed, so with averaged weights if there are. */
+static int save_net(job *j)
+{
+    char path[HOD_CONFIG_PATH + 64];
+    hod_optimizer *o = hod_trainer_optimizer(j->run.trainer);
+    bool averaged = j->run.config.ema > 0;
+    if (averaged && hod_optimizer_swap_ema(o) != 0)
+        return -1;
+    int rc = hod_save(j->run.net, cli_output_path(&j->run.config, "model.safetensors", path));
+    return averaged && hod_optimizer_swap_ema(o) != 0 ? -1 : rc;
+}
+
 static int finish(job *j)
 {
-    const hod_config *c = &j->run.config;
-    char path[HOD_CONFIG_PATH + 64], time[32];
+    char time[32];
     hod_progress at = hod_trainer_progress(j->run.trainer);
     cli_progress_end(&j->progress);
     if (save(j) != 0 || /* the most precious first: the disk may be full */
-        (!j->stopped && hod_save(j->run.net, cli_output_path(c, "model.safetensors", path)) != 0) ||
-        plots(j) != 0)
+        (!j->stopped && save_net(j) != 0) || plots(j) != 0)
         return -1;
+    if (at.skipped > 0)
+        cli_progress_say(&j->progress, "%lld windows skipped: their gradient was not finite",
+                         (long long)at.skipped);
     cli_progress_say(&j->progress,
-                     "%s after %lld updates, %lld samples, %s; peak %.1f MiB, "
-                     "predicted %.1f; %s",
+                     "%s after %lld updates, %lld samples, %s; peak %s, "
+                     "predicted %s; %s",
                      j->stopped ? "stopped" : "done", (long long)at.updates, (long long)at.samples,
-                     cli_duration(at.seconds, time),
-                     (double)hod_memory().allocated_peak / 1048576.0,
-                     (double)hod_trainer_predicted_peak(j->run.trainer) / 1048576.0, j->checkpoint);
+                     cli_duration(at.seconds, time), CLI_BYTES(hod_memory().allocated_peak),
+                     CLI_BYTES(hod_trainer_predicted_peak(j->run.trainer)), j->checkpoint);
     return cli_event(&j->events, "end", HOD_INT("updates", at.updates),
                      HOD_INT("samples", at.samples), HOD_NUMBER("seconds", at.seconds),
                      HOD_NUMBER("best", j->best), HOD_TEXT("checkpoint", j->checkpoint),
@@ -227,7 +273,7 @@ static int work(const cli_options *o, job *j)
 
 static int run(const cli_options *o)
 {
-    job j = {.best = NAN, .events.json = o->json ? stdout : NULL};
+    job j = {.best = NAN, .first = NAN, .events.json = o->json ? stdout : NULL};
     int status = CLI_DONE;
     cli_interrupt_watch();
     if (open_all(o, &j) != 0)

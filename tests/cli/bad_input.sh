@@ -44,7 +44,7 @@ refuses 'unknown key "optimiser.lr"; did you mean "optimizer.lr"' train in/tiny.
 refuses 'effective_batch: "many"' train in/tiny.yaml effective_batch=many
 refuses 'effective_batch: 0 is outside' train in/tiny.yaml effective_batch=0
 refuses 'micro_batch: 17 exceeds effective_batch 16' train in/tiny.yaml micro_batch=17
-refuses 'no network "resnet9"; there are .*resnet8' train in/tiny.yaml model.name=resnet9
+refuses 'no network "resnet9", perhaps resnet8; there are .*resnet18' train in/tiny.yaml model.name=resnet9
 refuses 'precision: bf16 .* fp32' train in/tiny.yaml precision=bf16
 refuses 'recompute: full .* none' train in/tiny.yaml recompute=full
 
@@ -52,7 +52,7 @@ refuses 'recompute: full .* none' train in/tiny.yaml recompute=full
 
 refuses 'memory_budget .*: micro-batch 32 needs ' \
     train in/small.yaml micro_batch=32 memory_budget=1MiB
-refuses 'memory_budget .*: micro-batch 1 needs ' plan in/small.yaml memory_budget=64KiB
+refuses 'memory_budget 64.0 KiB: micro-batch 1 needs .* MiB, .* more' plan in/small.yaml memory_budget=64KiB
 refuses 'memory_budget .*: micro-batch 1 needs ' bench in/small.yaml memory_budget=64KiB
 
 # ---- the data ----
@@ -108,7 +108,11 @@ fi
 refuses 'no CONFIG' train
 refuses 'no option --nope' train in/tiny.yaml --nope
 refuses '"in/small.yaml" after "in/tiny.yaml"' train in/tiny.yaml in/small.yaml
-refuses 'no command "trian"' trian in/tiny.yaml
+refuses 'no command "trian"; did you mean "train"' trian in/tiny.yaml
+refuses 'no command or subject "foo"' --help foo
+refuses 'unknown key "batch_size"; did you mean "effective_batch"' train in/tiny.yaml batch_size=4
+refuses 'unknown key "learning_rate"; did you mean "optimizer.lr"' train in/tiny.yaml learning_rate=1
+refuses 'a safetensors file has no step' inspect in/nowhere.safetensors --view trace
 refuses '--updates needs a value' train in/tiny.yaml --updates
 refuses '--view nothing: wanted trace' inspect in/tiny.yaml --view nothing
 

@@ -14,6 +14,8 @@ for command in train plan bench eval inspect; do
 done
 gives 0 --help config
 grep -q 'effective_batch' "$out" || fail "--help config does not list the keys"
+gives 0 --help train
+grep -q '^usage: hod train' "$out" || fail "--help train says nothing of train"
 gives 2
 
 gives 0 plan in/small.yaml memory_budget=3MiB
@@ -27,6 +29,27 @@ done
 ls run | grep -q tmp && fail "something is left behind"
 grep -q '^epoch 3, update 24: test loss .*, accuracy ' "$out" || fail "no accuracy after the last epoch"
 accuracy=$(sed -n 's/^epoch 3, .*accuracy //p' "$out")
+
+# Averaged weights: the network that is saved is the one whose accuracy was printed, and eval takes
+# them from the checkpoint without being told. A single evaluation shows in the plot.
+gives 0 train in/small.yaml ema=0.5 epochs=1 output=averaged
+accuracy_ema=$(sed -n 's/^epoch 1, .*accuracy //p' "$out")
+grep -q 'test split' averaged/loss.svg || grep -q '<path' averaged/loss.svg || fail "no test split"
+gives 0 eval in/small.yaml output=averaged
+grep -q "accuracy $accuracy_ema on" "$out" || fail "eval of averaged weights: not $accuracy_ema"
+gives 0 eval in/small.yaml checkpoint=averaged/model.safetensors
+grep -q "accuracy $accuracy_ema on" "$out" || fail "model.safetensors: not the averaged weights"
+
+# A run that diverges says so, once, and goes on; a damaged checkpoint is named and passed over.
+gives 0 train in/tiny.yaml optimizer.lr=1e5 output=wild
+[ "$(grep -c 'the training diverges' "$err")" = 1 ] || fail "nothing is said of a training that diverges"
+grep -q -- '-nan' "$out" && fail "a sign on a number that is none"
+newest=$(ls run/checkpoints/*.safetensors | tail -n 1)
+cp "$newest" in/whole
+printf x | dd of="$newest" bs=1 seek=$(($(wc -c < "$newest") / 2)) conv=notrunc 2> "$work/null"
+gives 0 eval run/config.yaml
+grep -q "^hod: passed over .*: damaged: checksum" "$err" || fail "damage goes unnoticed"
+cp in/whole "$newest"
 
 # The config of a run is itself a config; checkpoint and network give what training said.
 gives 0 eval run/config.yaml

@@ -24,3 +24,7 @@ has plan micro_batch accumulate predicted_peak_bytes chosen fits
 
 gives 0 eval in/tiny.yaml --json
 has eval update split loss accuracy
+[ "$(cut -f 1 keys)" = 26 ] || fail "not the checkpoint's update"
+gives 0 eval in/tiny.yaml --json checkpoint=run/model.safetensors
+has eval update split
+[ "$(cut -f 1 keys)" = null ] || fail "a network alone knows no update"
