@@ -128,6 +128,8 @@ bool hod__cache_find(const char *dir, hod_kernel_key key, char path[HOD_CACHE_PA
     char *data = entry_path(dir, key, path) ? read_entry(path, &bytes) : NULL;
     bool good = data && sealed_for(data, bytes, key);
     free(data);
+    if (good)
+        utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW); /* used now: last to be pruned */
     return good;
 }
 
@@ -216,6 +218,76 @@ void hod__cache_sweep(const char *dir)
             unlinkat(dirfd(d), e->d_name, 0);
     }
     closedir(d);
+}
+
+/* ---- pruning ---- */
+
+typedef struct aged {
+    char name[48]; /* 32 digits and ".so" */
+    double bytes;  /* its share of a file that several names have */
+    struct timespec used;
+} aged;
+
+static int by_use(const void *a, const void *b)
+{
+    const struct timespec *x = &((const aged *)a)->used, *y = &((const aged *)b)->used;
+    if (x->tv_sec != y->tv_sec)
+        return x->tv_sec < y->tv_sec ? -1 : 1;
+    return (x->tv_nsec > y->tv_nsec) - (x->tv_nsec < y->tv_nsec);
+}
+
+/* All entries of the directory, and their bytes. */
+static double list_entries(DIR *d, aged **list, int64_t *n)
+{
+    int64_t cap = 0;
+    double total = 0;
+    for (struct dirent *e; (e = readdir(d));) {
+        struct stat s;
+        size_t length = strlen(e->d_name);
+        if (length != 35 || strcmp(e->d_name + 32, ".so") != 0 ||
+            fstatat(dirfd(d), e->d_name, &s, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(s.st_mode))
+            continue;
+        if (*n == cap) {
+            aged *more = realloc(*list, (size_t)(cap ? 2 * cap : 1024) * sizeof **list);
+            if (!more)
+                break; /* what is listed is enough to begin with */
+            *list = more;
+            cap = cap ? 2 * cap : 1024;
+        }
+        aged *a = &(*list)[(*n)++];
+        memcpy(a->name, e->d_name, length + 1);
+        a->bytes = (double)s.st_size / (double)HOD_MAX(s.st_nlink, 1);
+        a->used = s.st_mtim;
+        total += a->bytes;
+    }
+    return total;
+}
+
+/* A process that has mapped a file keeps it; one that finds a name gone compiles again. So nobody
+ * has to be asked. Goes down to three quarters, so that the next compilation need not prune again. */
+void hod__cache_prune(const char *dir, int64_t most)
+{
+    DIR *d = opendir(dir);
+    aged *list = NULL;
+    int64_t n = 0;
+    double total = d ? list_entries(d, &list, &n) : 0;
+    if (total > (double)most) {
+        qsort(list, (size_t)n, sizeof *list, by_use);
+        for (int64_t i = 0; i < n && total > 0.75 * (double)most; i++)
+            if (unlinkat(dirfd(d), list[i].name, 0) == 0)
+                total -= list[i].bytes;
+    }
+    free(list);
+    if (d)
+        closedir(d);
+}
+
+int64_t hod__cache_most(void)
+{
+    const char *text = getenv("HOD_CACHE_MB");
+    char *end = NULL;
+    long long mb = text ? strtoll(text, &end, 10) : 0;
+    return (text && end != text && !*end && mb > 0 && mb < 1 << 24 ? mb : 256) * 1000000;
 }
 
 int hod__cache_lock(const char *dir, double seconds)

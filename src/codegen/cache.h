@@ -44,6 +44,11 @@ void hod__cache_publish(const char *dir, const char *path, const hod_kernel_key 
 /* Removes what killed processes have left in dir more than a day ago. */
 void hod__cache_sweep(const char *dir);
 
+/* Removes the entries that were used longest ago while all of them take more than `most` bytes. */
+void hod__cache_prune(const char *dir, int64_t most);
+/* $HOD_CACHE_MB megabytes, else 256, in bytes. */
+int64_t hod__cache_most(void);
+
 /* Waits for other processes that compile into dir, at most `seconds`; the result goes to
  * hod__cache_unlock. Saves work, is not needed for being right. */
 int hod__cache_lock(const char *dir, double seconds);

@@ -279,8 +279,10 @@ static int provide(wanted *w, int n, const hod_compiler *cc, hod_toolchain_repor
         if (!groups || !keys)
             rc = -1;
         else if (found < n) {
-            if (cache)
+            if (cache) {
                 hod__cache_sweep(cache);
+                hod__cache_prune(cache, hod__cache_most());
+            }
             rc = compile_somewhere(cache, w, n, groups, n_groups, cc);
             report->seconds += hod__seconds() - begin;
             report->compiled += rc == 0 ? n - found : 0;

@@ -4,6 +4,7 @@
  * has loaded.
  */
 #include "base/base.h"
+#include "codegen/cache.h"
 #include "codegen/toolchain.h"
 #include "harness.h"
 #include "scratch.h"
@@ -520,16 +521,46 @@ TEST(toolchain_loading_leaves_fp_mode_alone)
 TEST(toolchain_kernels_know_nan)
 {
     use_cache("cache");
-    hod_kernel_source s = {
-        "k_relu", "void k_relu(void *const *buf, const i64 *arg, i64 begin, i64 end)\n{\n"
-                  "    const float *x = buf[0];\n    float *y = buf[1], sum = 0;\n"
-                  "#pragma omp simd reduction(+ : sum)\n"
-                  "    for (i64 i = begin; i < end; i++)\n"
-                  "        sum += x[i] <= 0 ? 0 : x[i];\n"
-                  "    y[0] = sum;\n    y[1] = x[0] != x[0];\n}"};
+    hod_kernel_source s = {"k_relu",
+                           "void k_relu(void *const *buf, const i64 *arg, i64 begin, i64 end)\n{\n"
+                           "    const float *x = buf[0];\n    float *y = buf[1], sum = 0;\n"
+                           "#pragma omp simd reduction(+ : sum)\n"
+                           "    for (i64 i = begin; i < end; i++)\n"
+                           "        sum += x[i] <= 0 ? 0 : x[i];\n"
+                           "    y[0] = sum;\n    y[1] = x[0] != x[0];\n}"};
     hod_kernel *k;
     EQ_INT(hod__toolchain_build(&s, 1, &k, NULL), 0);
     float x[40] = {NAN, 1, -1}, y[2];
     k((void *[]){x, y}, NULL, 0, 40);
     CHECK(isnan(y[0]) && y[1] == 1);
+}
+
+/* The cache keeps what was used last, and counts a file with two names once. */
+TEST(toolchain_prunes_what_was_used_longest_ago)
+{
+    static char bytes[1000];
+    char name[64], path[256], second[300];
+    char dir[200];
+    snprintf(dir, sizeof dir, "%s", scratch("cache"));
+    CHECK(mkdir(dir, 0700) == 0);
+    for (int i = 0; i < 8; i++) {
+        snprintf(name, sizeof name, "cache/%032x.so", i);
+        scratch_write(name, bytes, sizeof bytes);
+        snprintf(path, sizeof path, "%s/%032x.so", dir, i);
+        struct timespec used[2] = {{.tv_sec = 1000 + i}, {.tv_sec = 1000 + (i == 0 ? 99 : i)}};
+        CHECK(utimensat(AT_FDCWD, path, used, 0) == 0);
+    }
+    scratch_write("cache/other", bytes, sizeof bytes);
+    snprintf(path, sizeof path, "%s/%032x.so", dir, 7);
+    snprintf(second, sizeof second, "%s/%032x.so", dir, 8);
+    CHECK(link(path, second) == 0);
+    hod__cache_prune(dir, 8000); /* 8 files, 9 names: nothing to do */
+    CHECK(access(second, F_OK) == 0);
+    hod__cache_prune(dir, 6000); /* down to 4500: 1, 2, 3, 4 go */
+    for (int i = 0; i < 9; i++) {
+        snprintf(path, sizeof path, "%s/%032x.so", dir, i);
+        EQ_INT(access(path, F_OK) == 0, i == 0 || i > 4);
+    }
+    snprintf(path, sizeof path, "%s/other", dir);
+    CHECK(access(path, F_OK) == 0);
 }
