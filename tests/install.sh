@@ -3,7 +3,7 @@
 #
 # Installs into a directory of its own, moves it (the package files must not remember the place),
 # and builds the same program twice against the public headers. The examples must build so, too:
-# they are what a user would write.
+# they are what a user would write. So must README's program, which is run, too.
 set -eu
 cmake=$1 build=$2 cc=$3
 root=$(mktemp -d)
@@ -45,6 +45,23 @@ for example in examples/*.c; do
     # shellcheck disable=SC2086
     "$cc" -std=c17 -D_GNU_SOURCE -I. -o "$root/user/example" "$example" $models $flags -lm
 done
+
+# README's program, as it stands there, and its commands, as plans.
+data=/usr/share/datasets/fashion-mnist
+sed -n '/^```c$/,/^```$/p' README.md | sed '/^```/d' > "$root/user/readme.c"
+# shellcheck disable=SC2086
+"$cc" -std=c17 -Wall -Wextra -Werror -o "$root/user/readme" "$root/user/readme.c" $flags
+if [ -f "$data/train-images-idx3-ubyte.gz" ]; then
+    LD_LIBRARY_PATH=$lib "$root/user/readme" > "$root/user/said"
+    grep -q '^200  loss 0\.' "$root/user/said" || { echo "install.sh: README's program says:";
+        cat "$root/user/said"; exit 1; }
+    sed -n 's/^    build\/hod [a-z]*  *\([^#]*\).*/\1/p' README.md > "$root/user/commands"
+    [ -s "$root/user/commands" ] || { echo "install.sh: README has no commands"; exit 1; }
+    while read -r arguments; do
+        # shellcheck disable=SC2086
+        "$root/hod/bin/hod" plan $arguments > /dev/null < /dev/null
+    done < "$root/user/commands"
+fi
 
 "$cmake" -S "$root/user" -B "$root/user/build" -DCMAKE_PREFIX_PATH="$root/hod" \
     -DCMAKE_C_COMPILER="$cc" > /dev/null
