@@ -85,6 +85,8 @@ typedef struct cli_run {
 int cli_config_load(hod_config *c, const cli_options *o);
 /* Opens data, makes the network and the trainer. Writes nothing. 0 or -1. */
 int cli_run_open(cli_run *r);
+/* What of the config does nothing, a line each. */
+void cli_run_notes(const cli_run *r, FILE *out);
 void cli_run_close(cli_run *r);
 /* A period counted in updates; so long that it does not count: the longest. */
 int64_t cli_updates_of(const hod_period *p, int64_t updates_per_epoch);

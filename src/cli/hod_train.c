@@ -265,6 +265,7 @@ static int work(const cli_options *o, job *j)
                            hod_trainer_fn(r->trainer, HOD_PART_ACCUMULATE)) != 0 ||
          cli_event_compile(&j->events, "update", hod_trainer_fn(r->trainer, HOD_PART_UPDATE)) != 0))
         return -1;
+    cli_run_notes(r, stderr);
     hod_progress at = hod_trainer_progress(r->trainer);
     int64_t every = cli_updates_of(&r->config.log_every, at.updates_per_epoch);
     j->progress = cli_progress_begin(o->json ? NULL : stdout, every, at.updates + at.skipped);

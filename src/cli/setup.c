@@ -99,6 +99,33 @@ static int limit_to(hod_dataset **d, int64_t limit)
     return first ? 0 : -1;
 }
 
+static int idx_open(cli_run *r)
+{
+    const char *path = r->config.data.path;
+    struct stat st;
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
+        hod_refuse(
+            "data.path: %s is a directory; idx wants what the names of its files begin with, "
+            "as %s%strain",
+            path, path, path[strlen(path) - 1] == '/' ? "" : "/");
+        return -1;
+    }
+    return (r->train = hod_idx_dataset(path)) ? 0 : -1;
+}
+
+/* A window cut from a padded image should hold some of it. */
+static int check_crop(const cli_run *r)
+{
+    int64_t crop = r->config.data.augment.crop;
+    hod_shape s = hod_dataset_shape(r->train);
+    int64_t least = s.n < 2 ? 0 : s.d[s.n - 1] < s.d[s.n - 2] ? s.d[s.n - 1] : s.d[s.n - 2];
+    if (s.n < 2 || crop < least)
+        return 0;
+    hod_refuse("data.augment.crop: %lld pixels of padding, but the images of %s have %lld",
+               (long long)crop, hod_dataset_name(r->train), (long long)least);
+    return -1;
+}
+
 static int data_open(cli_run *r)
 {
     const hod_config *c = &r->config;
@@ -108,8 +135,8 @@ static int data_open(cli_run *r)
     else if (strcmp(c->data.name, "fashion-mnist") == 0)
         rc = fashion_mnist_open(r);
     else
-        rc = (r->train = hod_idx_dataset(c->data.path)) ? 0 : -1;
-    if (rc != 0 || limit_to(&r->train, c->data.limit) != 0 ||
+        rc = idx_open(r);
+    if (rc != 0 || check_crop(r) != 0 || limit_to(&r->train, c->data.limit) != 0 ||
         limit_to(&r->test, c->data.limit) != 0)
         return -1;
     int64_t have = hod_dataset_classes(r->train), want = c->model.num_classes;
@@ -248,6 +275,37 @@ static hod_trainer *trainer_new(const cli_run *r)
 int cli_run_open(cli_run *r)
 {
     return data_open(r) == 0 && (r->net = net_new(r)) && (r->trainer = trainer_new(r)) ? 0 : -1;
+}
+
+/* One line for each value that was set and is not looked at here. */
+void cli_run_notes(const cli_run *r, FILE *out)
+{
+    const hod_config *c = &r->config;
+    hod_config usual;
+    hod_config_defaults(&usual);
+    bool one_cycle = c->schedule.name == HOD_SCHEDULE_ONE_CYCLE;
+    const struct {
+        bool unused;
+        const char *key, *reader;
+    } check[] = {
+        {strcmp(c->model.name, "mlp") != 0 &&
+             memcmp(&c->model.layers, &usual.model.layers, sizeof usual.model.layers) != 0,
+         "model.layers", "an mlp"},
+        {strcmp(c->data.name, "synthetic") == 0 && c->data.path[0], "data.path", "data from files"},
+        {c->schedule.name != HOD_SCHEDULE_COSINE && c->schedule.min_lr != usual.schedule.min_lr,
+         "schedule.min_lr", "schedule.name cosine"},
+        {c->schedule.name != HOD_SCHEDULE_STEP && c->schedule.gamma != usual.schedule.gamma,
+         "schedule.gamma", "schedule.name step"},
+        {!one_cycle && c->schedule.div != usual.schedule.div, "schedule.div",
+         "schedule.name onecycle"},
+        {!one_cycle && c->schedule.final_div != usual.schedule.final_div, "schedule.final_div",
+         "schedule.name onecycle"},
+    };
+    for (size_t i = 0; i < sizeof check / sizeof *check; i++)
+        if (check[i].unused)
+            fprintf(out, "hod: %s is not used: it belongs to %s\n", check[i].key, check[i].reader);
+    if (!r->test)
+        fprintf(out, "hod: %s has no test split, so nothing is evaluated\n", c->data.name);
 }
 
 void cli_run_close(cli_run *r)

@@ -129,6 +129,8 @@ static int take(reader *r, yaml_document_t *doc, const char *path, size_t group,
     snprintf(prefix, sizeof prefix, "%s.", path);
     if (value->type != YAML_MAPPING_NODE)
         return fail_at(r, place_of(r, value), "%s: keys and values expected", path);
+    if (r->from_command_line && value->data.mapping.pairs.start == value->data.mapping.pairs.top)
+        return fail_at(r, where, "%s: an empty group changes nothing", path);
     return take_mapping(r, doc, prefix, value);
 }
 
@@ -253,6 +255,8 @@ static int check_data(const reader *r)
         return fail_at(r, (place){0, 0}, "data.name is missing");
     if (strcmp(c->data.name, "idx") == 0 && !c->data.path[0])
         return FAIL_KEY(r, "data.name", "idx needs data.path");
+    if (!c->output[0])
+        return FAIL_KEY(r, "output", "empty, a directory expected");
     if (c->data.shape.n < 1 || c->data.shape.n > 7)
         return FAIL_KEY(r, "data.shape", "%d sizes, 1 to 7 expected", c->data.shape.n);
     if (strcmp(c->data.name, "synthetic") == 0 && c->data.shape.n < 2 &&

@@ -85,6 +85,14 @@ refuses 'in/label-labels-idx1-ubyte: sample 17' bench in/tiny.yaml data.name=idx
 refuses 'in/label-labels-idx1-ubyte: sample 17' eval in/tiny.yaml data.name=idx \
     data.path=in/label checkpoint=in/tiny.yaml
 
+mkdir in/folder
+refuses 'data.path: in/folder is a directory; idx wants .* as in/folder/train' \
+    $data data.path=in/folder
+refuses 'data.augment.crop: 200 pixels of padding, but the images .* have 16' \
+    train in/small.yaml data.augment.crop=200
+refuses 'output: empty' plan in/tiny.yaml output=
+refuses 'model: .*empty' train in/tiny.yaml 'model={}'
+
 # ---- files ----
 
 touch in/file

@@ -14,6 +14,10 @@ for command in train plan bench eval inspect; do
 done
 gives 0 --help config
 grep -q 'effective_batch' "$out" || fail "--help config does not list the keys"
+"$HOD" --help config | awk '/^$/ { exit } { print $1 }' > keys
+while read -r key; do
+    grep -qF "$key" "$ROOT/docs/hod.1" || fail "docs/hod.1 does not name $key"
+done < keys
 gives 0 --help train
 grep -q '^usage: hod train' "$out" || fail "--help train says nothing of train"
 gives 2
@@ -39,6 +43,11 @@ gives 0 eval in/small.yaml output=averaged
 grep -q "accuracy $accuracy_ema on" "$out" || fail "eval of averaged weights: not $accuracy_ema"
 gives 0 eval in/small.yaml checkpoint=averaged/model.safetensors
 grep -q "accuracy $accuracy_ema on" "$out" || fail "model.safetensors: not the averaged weights"
+
+# What is set and does nothing is said.
+gives 0 train in/tiny.yaml schedule.div=3 data.path=nowhere output=notes --updates 1
+grep -q '^hod: schedule.div is not used' "$err" || fail "schedule.div"
+grep -q '^hod: data.path is not used' "$err" || fail "data.path"
 
 # A run that diverges says so, once, and goes on; a damaged checkpoint is named and passed over.
 gives 0 train in/tiny.yaml optimizer.lr=1e5 output=wild

@@ -2,6 +2,7 @@
 # in an empty directory of its own.
 
 set -eu
+ROOT=$PWD # tests run in the source tree
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
