@@ -16,7 +16,8 @@ check: build         ## all tests, one at a time
 
 build: setup         ## the library, the command and the tests, into build/
 	@cmake --preset release --log-level=WARNING
-	@cmake --build build
+	@echo "building into build/; the first time takes minutes"
+	@cmake --build build -- --quiet
 
 setup:               ## install the Debian packages that are missing
 	@sh tools/setup.sh

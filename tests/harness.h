@@ -4,10 +4,11 @@
  *
  *     TEST(tensor_view_shares_storage)
  *     {
- *         hod_tensor *x = hod_zeros(HOD_F32, 2, 3);
- *         EQ_INT(hod_tensor_ndim(x), 2);
+ *         hod_tensor *x = hod_zeros(HOD_F32, HOD_SHAPE(2, 3));
+ *         EQ_INT(hod_tensor_shape(x).n, 2);
  *         NEAR(hod_item(hod_sum(x)), 0.0, 0.0);
- *         ERROR_IS("view: 6 elements do not fill (4,2)", hod_view(x, 4, 2));
+ *         ERROR_IS("reshape: (2,3) has 6 elements, (4) has 4",
+ *                  hod_reshape(x, HOD_SHAPE(4)));
  *     }
  *
  * Names begin with the file's subject: test_tensor.c holds tensor_*. Each test runs in a process

@@ -4,10 +4,8 @@ _hod()
 {
     local commands='train plan bench eval inspect'
     local options='--help --json --resume --updates --output --view'
-    local keys='model.name= data.name= data.path= data.workers= effective_batch= memory_budget=
-        micro_batch= recompute= precision= last_window= compile.enabled= compile.mode=
-        compile.fullgraph= optimizer.name= optimizer.lr= optimizer.weight_decay= schedule.name=
-        schedule.warmup= clip_norm= ema= epochs= seed= output= init='
+    local keys # those that the command itself lists
+    keys=$("${COMP_WORDS[0]}" --help config 2> /dev/null | awk '/^$/ { exit } { print $1 "=" }')
     local word=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]}
 
     COMPREPLY=()
@@ -27,6 +25,7 @@ _hod()
         # The config comes first, overrides after it.
         if [ "$COMP_CWORD" -gt 2 ]; then
             compopt +o filenames -o nospace
+            [ "$command" != eval ] || keys+=" checkpoint="
             COMPREPLY+=($(compgen -W "$keys" -- "$word"))
         fi
         ;;

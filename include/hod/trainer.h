@@ -17,7 +17,8 @@
  *
  * Without `micro_batch` the trainer takes the largest one whose peak is inside the budget. The
  * peak is known beforehand: parameters, gradients, optimizer state, the batch, and the planned
- * arena of the compiled step. Functions return 0 or -1 unless they say otherwise.
+ * arena of the compiled step. Evaluating keeps below it. A loss that reads a value (hod_item) breaks
+ * the step in two and is planned by trial steps. Functions return 0 or -1 unless they say otherwise.
  */
 #ifndef HOD_TRAINER_H
 #define HOD_TRAINER_H
@@ -39,7 +40,8 @@ typedef hod_loss hod_metric_fn(hod_module *net, const hod_batch *b);
 /* Zero means the default. */
 typedef struct hod_trainer_spec {
     int64_t effective_batch; /* samples per update; required */
-    int64_t memory_budget;   /* bytes: tensors of the step and everything persistent; 0: none */
+    int64_t memory_budget;   /* bytes of live tensors and arenas, as hod_memory().allocated counts
+                                them; the allocator reserves a little more. 0: none */
     int64_t micro_batch;     /* 0: the largest that fits */
     hod_optimizer_spec optimizer; /* default: SGD with rate 0.1 */
     hod_schedule schedule; /* default: constant; epochs and totals as below where it has none */

@@ -40,6 +40,8 @@ typedef struct share {
     double area; /* bytes times calls */
 } share;
 
+static const double least_share = 0.005; /* of all: a name that holds less needs no colour */
+
 typedef struct picture {
     const hod_plan_buffer *b;
     const char *const *names;
@@ -95,6 +97,14 @@ static double area_of(const picture *p, const char *name)
     return area;
 }
 
+static double area_of_all(const picture *p)
+{
+    double all = 0;
+    for (int64_t i = 0; i < p->n; i++)
+        all += (double)p->b[i].bytes * (p->b[i].last - p->b[i].first + 1.0);
+    return all;
+}
+
 static int rank_of(const picture *p, const char *name)
 {
     for (int k = 0; k < p->n_top; k++)
@@ -131,14 +141,14 @@ static int rank_names(picture *p)
         }
     }
     free(seen);
+    while (p->n_top > 1 && p->top[p->n_top - 1].area < least_share * area_of_all(p))
+        p->n_top--;
     return 0;
 }
 
 static void draw_legend(picture *p)
 {
-    double all = 0, named = 0;
-    for (int64_t i = 0; i < p->n; i++)
-        all += (double)p->b[i].bytes * (p->b[i].last - p->b[i].first + 1.0);
+    double all = area_of_all(p), named = 0;
     int x = RIGHT + 22, y = TOP + 8;
     hod__text(p->out, "<text x=\"%d\" y=\"%d\" class=\"quiet\">share of bytes × calls</text>\n", x,
               y);
@@ -155,9 +165,14 @@ static void draw_legend(picture *p)
     }
     if (all - named > 1e-9 * all)
         hod__text(p->out,
-                  "<rect x=\"%d\" y=\"%d\" width=\"12\" height=\"12\" rx=\"2\" fill=\"" OTHERS "\"/>"
+                  "<rect x=\"%d\" y=\"%d\" width=\"12\" height=\"12\" rx=\"2\" fill=\"" OTHERS
+                  "\"/>"
                   "<text x=\"%d\" y=\"%d\">others <tspan class=\"quiet\">%.1f %%</tspan></text>\n",
                   x, y + 11, x + 19, y + 21, 100 * (all - named) / all);
+    hod__text(p->out,
+              "<text x=\"%d\" y=\"%d\" class=\"quiet\">what a fused kernel writes is</text>\n"
+              "<text x=\"%d\" y=\"%d\" class=\"quiet\">named by its last operator</text>\n",
+              x, y + 48, x, y + 63);
 }
 
 /* ---- axes ---- */
@@ -231,7 +246,8 @@ static void draw_buffer(picture *p, int64_t i, double full)
     escaped(p->out, p->names[i]);
     hod__text(p->out, ": %s at %s, calls %d to %d</title>", size, offset, b->first, b->last);
     if (h >= 12 && w >= 6.2 * (double)strlen(p->names[i]) + 6) {
-        hod__text(p->out, "<text x=\"%.1f\" y=\"%.1f\" class=\"inside\">", x + w / 2, y + h / 2 + 3.5);
+        hod__text(p->out, "<text x=\"%.1f\" y=\"%.1f\" class=\"inside\">", x + w / 2,
+                  y + h / 2 + 3.5);
         escaped(p->out, p->names[i]);
         hod__text(p->out, "</text>");
     }
