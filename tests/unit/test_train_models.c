@@ -47,7 +47,7 @@ TEST(train_models_give_logits)
 
 TEST(train_models_refuse_with_words)
 {
-    ERROR_IS("model: no network \"resnet9\"; there are mlp, resnet8, resnet20, resnet18, resnet50",
+    ERROR_IS("model: no network \"resnet9\", perhaps resnet8; there are mlp, resnet8, resnet20, resnet18, resnet50",
              model_new("resnet9", .num_classes = 10));
     ERROR_IS("resnet8: inputs have 1 dimensions, wanted images (C,H,W)",
              model_new("resnet8", .shape = HOD_SHAPE(784)));
