@@ -325,15 +325,17 @@ bool hod__replay_span_end(hod_call *k, const char *kind);
 bool hod__replay_end(hod_call *k, bool broken, bool forced);
 /* Turns the replay into a recording: copies what matched so far. 0 or -1. */
 int hod__replay_fork(hod_call *k);
-/* Gives back the memory of outputs that nobody holds any more, until the segment runs again. */
-void hod__segment_rest(hod_segment *s);
-/* The handle a replay hands out for result v, made by e from `in0` (NULL: no input). */
-hod_tensor *hod__replay_handle(hod_call *k, hod_segment *s, int32_t v, hod_tensor *in0);
 /* Gives back the externals bound since there were n of them. */
 void hod__replay_unbind(hod_call *k, int64_t n, int64_t shifted, int32_t values);
 /* Binds the externals and does the effects of a stretch without its entries, all or nothing.
  * False when something is not as recorded. */
 bool hod__replay_stretch(hod_call *k, hod_segment *s, const hod_span_record *p);
+
+/* ---- handles.c ---- */
+/* Gives back the memory of outputs that nobody holds any more, until the segment runs again. */
+void hod__segment_rest(hod_segment *s);
+/* The handle a replay hands out for result v, made from `in0` (NULL: no input). NULL: no memory. */
+hod_tensor *hod__replay_handle(hod_call *k, hod_segment *s, int32_t v, hod_tensor *in0);
 
 /* ---- segment.c: the end of a segment ---- */
 /* Ends the current segment: compiles it if it is new, runs it. At a break goes on with the next
