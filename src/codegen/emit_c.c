@@ -16,8 +16,7 @@
  *             for (i64 x1 = 0; x1 < n1; x1++) {
  *                 ...
  */
-#include "codegen/loops.h"
-#include <ctype.h>
+#include "codegen/emit_value.h"
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -28,31 +27,6 @@ typedef struct emitter {
     int indent;
     bool needed[HOD_SPACE_VALUES];
 } emitter;
-
-/* One row a dtype: how it is stored, what it is computed in, the prefix of its helpers and that of
- * its limits. */
-static const struct {
-    const char *stored, *computed, *load, *store, *prefix, *limits;
-} types[HOD_DTYPES] = {
-    [HOD_F32] = {"float", "float", "", "", "r_", "r_"},
-    [HOD_F64] = {"double", "double", "", "", "d_", "d_"},
-    [HOD_F16] = {"u16", "float", "r_from_f16", "r_to_f16", "r_", "r_"},
-    [HOD_BF16] = {"u16", "float", "r_from_bf16", "r_to_bf16", "r_", "r_"},
-    [HOD_I64] = {"i64", "i64", "", "", "i_", "i_"},
-    [HOD_I32] = {"i32", "i32", "", "", "i_", "i32_"},
-    [HOD_U8] = {"u8", "u8", "", "", "i_", "u8_"},
-    [HOD_BOOL] = {"u8", "u8", "", "", "i_", "u8_"},
-};
-
-static const hod_node *node_of(const emitter *e, int i)
-{
-    return hod__node(e->p->l->g, e->p->value[i].ref);
-}
-
-static bool is_half(hod_dtype t)
-{
-    return t == HOD_F16 || t == HOD_BF16;
-}
 
 /* ---- lines ---- */
 
@@ -79,178 +53,13 @@ static void close_block(emitter *e)
     line(e, "}");
 }
 
-/* ---- addresses ---- */
-
-/* Appends " + x<axis> * s<q>_<axis>" for axes [from, to). */
-static void address(hod_text *t, const emitter *e, int q, int from, int to)
-{
-    for (int a = from; a < to; a++) {
-        int64_t s = e->p->stride[q][a];
-        if (s == 1)
-            hod__text(t, " + x%d", a);
-        else if (s)
-            hod__text(t, " + x%d * s%d_%d", a, q, a);
-    }
-}
-
-/* The element of operand q under the current loops. */
-static char *element(const emitter *e, int q)
-{
-    hod_text t = {0};
-    int from = e->p->nest == HOD_NEST_FLAT ? 0 : e->p->n_outer;
-    hod__text(&t, "%c%d[0", e->p->nest == HOD_NEST_FLAT ? 'b' : 'p', q);
-    address(&t, e, q, from, e->p->n_axes);
-    hod__text(&t, "]");
-    char *s = hod__text_take(&t);
-    return s;
-}
-
-static char *loaded(const emitter *e, int i)
-{
-    char *at = element(e, e->p->value[i].operand);
-    const char *load = types[node_of(e, i)->dtype].load;
-    char *s = at ? hod__format(*load ? "%s(%s)" : "%s%s", load, at) : NULL;
-    free(at);
-    return s;
-}
-
-/* ---- expressions ---- */
-
-/* The number of the current element along what value i counts. */
-static void count(hod_text *t, const emitter *e, int i)
-{
-    const hod_value *v = &e->p->value[i];
-    hod__text(t, "(0");
-    for (int a = 0; a < e->p->n_axes; a++)
-        if (v->stride[a])
-            hod__text(t, e->p->strips && a == e->p->n_axes - 1 ? " + (strip + x%d) * c%d_%d"
-                                                               : " + x%d * c%d_%d",
-                      a, i, a);
-    hod__text(t, ")");
-}
-
-/* The text of value i where it is used. Points of a kept vector axis are arrays over the lanes. */
-static char *use(const emitter *e, int i)
-{
-    const hod_value *v = &e->p->value[i];
-    bool lanes = e->p->nest == HOD_NEST_LANE_KEPT && !v->full;
-    int lane = e->p->n_axes - 1;
-    switch (v->kind) {
-    case HOD_VALUE_LOAD:
-        return lanes ? loaded(e, i) : hod__format("v%d", i);
-    case HOD_VALUE_COUNTER: {
-        hod_text t = {0};
-        hod__text(&t, "(%s)", types[node_of(e, i)->dtype].computed);
-        count(&t, e, i);
-        return hod__text_take(&t);
-    }
-    default:
-        return lanes && v->kind != HOD_VALUE_NUMBER ? hod__format("v%d[x%d]", i, lane)
-                                                    : hod__format("v%d", i);
-    }
-}
-
-/* The accumulator of reduction i: apart from its value, because sums of short floats accumulate in
- * double. That costs nothing where memory or latency bounds a sweep, and a long sum then rounds
- * once, as the eager kernels' blocked sums nearly do. */
-static char *accumulator(const emitter *e, int i)
-{
-    return e->p->nest == HOD_NEST_LANE_KEPT ? hod__format("a%d[x%d]", i, e->p->n_axes - 1)
-                                            : hod__format("a%d", i);
-}
-
-static const char *accumulator_type(const emitter *e, int i)
-{
-    const hod_node *n = node_of(e, i);
-    bool wide = n->op == HOD_OP_sum && (n->dtype == HOD_F32 || is_half(n->dtype));
-    return wide ? "double" : types[n->dtype].computed;
-}
-
-/* Replaces the identifiers of an operator's text: its inputs, `acc`, and the helpers' prefix. */
-static void substitute(hod_text *t, const char *expr, char *const *in, const char *acc,
-                       const char *prefix)
-{
-    while (*expr) {
-        if (!isalpha((unsigned char)*expr) && *expr != '_') {
-            bool number = isdigit((unsigned char)*expr);
-            do
-                hod__text_bytes(t, expr++, 1);
-            while (number && (isalnum((unsigned char)*expr) || *expr == '.'));
-            continue;
-        }
-        int n = 0;
-        while (isalnum((unsigned char)expr[n]) || expr[n] == '_')
-            n++;
-        if (n == 1 && *expr >= 'a' && *expr <= 'c')
-            hod__text(t, "%s", in[*expr - 'a']);
-        else if (n == 3 && !strncmp(expr, "acc", 3))
-            hod__text(t, "%s", acc);
-        else if (n > 2 && !strncmp(expr, "r_", 2))
-            hod__text(t, "%s%.*s", prefix, n - 2, expr + 2);
-        else
-            hod__text_bytes(t, expr, n);
-        expr += n;
-    }
-}
-
-static void cast_text(hod_text *t, hod_dtype from, hod_dtype to, const char *x)
-{
-    bool narrow = (to == HOD_U8 || to == HOD_I32) && from <= HOD_BF16;
-    if (to == HOD_BOOL)
-        hod__text(t, "%s != 0", x);
-    else
-        hod__text(t, narrow && to == HOD_U8 ? "(i64)%s" : "%s", x);
-}
-
-/* The right-hand side of value i, in the type it is computed in. */
-static char *expression(const emitter *e, int i)
-{
-    const hod_graph *g = e->p->l->g;
-    const hod_value *v = &e->p->value[i];
-    const hod_node *n = node_of(e, i);
-    const hod_op_info *info = &hod__op_info[n->op];
-    hod_text t = {0};
-    char *in[4] = {0};
-    for (int k = 0; k < n->n_in && k < 4; k++)
-        if (!hod__is_target(g, v->ref, k) && !(v->key >= 0 && k == 0))
-            in[k] = use(e, hod__value_of(e->p, hod__node_in(g, v->ref)[k]));
-    hod_dtype from = hod__node(g, hod__node_in(g, v->ref)[info->flags & HOD_OPF_CHOOSES ? 1 : 0])->dtype;
-    if (n->op == HOD_OP_cast) {
-        cast_text(&t, from, n->dtype, in[0]);
-    } else if (n->op == HOD_OP_uniform) {
-        hod__text(&t, "r_uniform(key%d, stream%d, (u64)%s, (u64)", i, i, in[1]);
-        count(&t, e, i);
-        hod__text(&t, ")");
-    } else if (n->op == HOD_OP_contiguous) {
-        hod__text(&t, "%s", in[0]);
-    } else if (n->op == HOD_OP_assign) {
-        hod__text(&t, "%s", in[1]);
-    } else if (n->op == HOD_OP_accumulate) {
-        char *old = loaded(e, i);
-        hod__text(&t, "(add%d ? %s : 0) + %s", i, old ? old : "", in[1]);
-        free(old);
-    } else {
-        char *acc = accumulator(e, i);
-        substitute(&t, info->expr, in, acc ? acc : "", types[from].prefix);
-        free(acc);
-    }
-    for (int k = 0; k < 4; k++)
-        free(in[k]);
-    char *text = hod__text_take(&t);
-    if (!text || !is_half(n->dtype) || info->class == HOD_REDUCE)
-        return text;
-    char *rounded = hod__format("%s(%s(%s))", types[n->dtype].load, types[n->dtype].store, text);
-    free(text);
-    return rounded;
-}
-
 static void store(emitter *e, int i, const char *value)
 {
     const hod_value *v = &e->p->value[i];
     if (v->operand < 0 || i >= e->p->cluster->n)
         return;
-    char *at = element(e, v->operand);
-    const char *convert = types[node_of(e, i)->dtype].store;
+    char *at = hod__c_element(e->p, v->operand);
+    const char *convert = hod__c_type(e->p, i)->store;
     line(e, *convert ? "%s = %s(%s);" : "%s = %s%s;", at ? at : "", convert, value);
     free(at);
 }
@@ -270,8 +79,8 @@ static bool is_still(const emitter *e, int i)
 
 static void emit_load(emitter *e, int i)
 {
-    char *x = loaded(e, i);
-    line(e, "const %s v%d = %s;", types[node_of(e, i)->dtype].computed, i, x ? x : "");
+    char *x = hod__c_load(e->p, i);
+    line(e, "const %s v%d = %s;", hod__c_type(e->p, i)->computed, i, x ? x : "");
     free(x);
 }
 
@@ -296,7 +105,7 @@ static void need(emitter *e, int i, int sweep)
     e->needed[i] = true;
     if (i >= p->cluster->n || is_reload(e, i, sweep))
         return;
-    for (int k = 0; k < node_of(e, i)->n_in; k++)
+    for (int k = 0; k < hod__c_node(e->p, i)->n_in; k++)
         if (!hod__is_target(p->l->g, v->ref, k) && !(v->key >= 0 && k == 0)) {
             int x = hod__value_of(p, hod__node_in(p->l->g, v->ref)[k]);
             if (p->value[x].full)
@@ -323,14 +132,14 @@ static void emit_body(emitter *e, int sweep)
         if (!e->needed[i] || is_reload(e, i, sweep))
             continue;
         const hod_value *v = &p->value[i];
-        const char *type = types[node_of(e, i)->dtype].computed;
+        const char *type = hod__c_type(e->p, i)->computed;
         bool folds = v->kind == HOD_VALUE_FOLDED;
         /* What an earlier sweep has added must not be added again: there it is stored. */
-        bool added = node_of(e, i)->op == HOD_OP_accumulate && v->sweep < sweep;
-        char *x = added ? loaded(e, i) : expression(e, i);
-        char *name = folds ? accumulator(e, i) : use(e, i);
+        bool added = hod__c_node(p, i)->op == HOD_OP_accumulate && v->sweep < sweep;
+        char *x = added ? hod__c_load(p, i) : hod__c_expression(p, i);
+        char *name = folds ? hod__c_accumulator(p, i) : hod__c_use(p, i);
         if (folds) {
-            line(e, "%s = (%s)(%s);", name ? name : "", accumulator_type(e, i), x ? x : "");
+            line(e, "%s = (%s)(%s);", name ? name : "", hod__c_accumulator_type(p, i), x ? x : "");
         } else {
             line(e, "const %s %s = (%s)(%s);", type, name ? name : "", type, x ? x : "");
             if (v->sweep == sweep)
@@ -345,25 +154,20 @@ static void emit_body(emitter *e, int sweep)
 
 static void emit_point(emitter *e, int i)
 {
-    const hod_value *v = &e->p->value[i];
-    const hod_node *n = node_of(e, i);
-    const char *type = types[n->dtype].computed;
-    char *name = use(e, i);
-    if (v->kind == HOD_VALUE_COMPUTED) {
-        char *x = expression(e, i);
-        line(e, e->p->nest == HOD_NEST_LANE_KEPT ? "%s%s = (%s)(%s);" : "const %s %s = (%s)(%s);",
-             e->p->nest == HOD_NEST_LANE_KEPT ? "" : type, name ? name : "", type, x ? x : "");
+    const hod_loops *p = e->p;
+    const char *type = hod__c_type(p, i)->computed;
+    bool lanes = p->nest == HOD_NEST_LANE_KEPT; /* names are arrays, declared with the row */
+    char *name = hod__c_use(p, i);
+    if (p->value[i].kind == HOD_VALUE_COMPUTED) {
+        char *x = hod__c_expression(p, i);
+        line(e, lanes ? "%s%s = (%s)(%s);" : "const %s %s = (%s)(%s);", lanes ? "" : type,
+             name ? name : "", type, x ? x : "");
         free(x);
     } else {
-        char *acc = accumulator(e, i);
-        const char *declare = e->p->nest == HOD_NEST_LANE_KEPT ? "" : "const ";
-        const char *of = *declare ? type : "";
-        if (is_half(n->dtype))
-            line(e, "%s%s %s = %s(%s((float)%s));", declare, of, name ? name : "",
-                 types[n->dtype].load, types[n->dtype].store, acc ? acc : "");
-        else
-            line(e, "%s%s %s = (%s)%s;", declare, of, name ? name : "", type, acc ? acc : "");
-        free(acc);
+        char *x = hod__c_folded(p, i);
+        line(e, lanes ? "%s %s = %s;" : "const %s %s = %s;", lanes ? "" : type, name ? name : "",
+             x ? x : "");
+        free(x);
     }
     store(e, i, name ? name : "");
     free(name);
@@ -418,11 +222,8 @@ static void start_folds(emitter *e, int sweep)
         const hod_value *v = &e->p->value[i];
         if (v->kind != HOD_VALUE_FOLDED || v->sweep != sweep)
             continue;
-        const hod_node *n = node_of(e, i);
-        hod_text start = {0};
-        substitute(&start, hod__op_info[n->op].start, NULL, "", types[n->dtype].limits);
-        const char *type = accumulator_type(e, i);
-        char *s = hod__text_take(&start);
+        const char *type = hod__c_accumulator_type(e->p, i);
+        char *s = hod__c_start(e->p, i);
         int lane = e->p->n_axes - 1;
         int width = !lanes ? 1 : e->p->strips ? HOD_LANES : (int)e->p->axis[lane].extent;
         if (lanes) {
@@ -442,8 +243,8 @@ static void fold_pragma(emitter *e, int sweep)
     static const struct {
         hod_op op;
         const char *name;
-    } folds[] = {{HOD_OP_sum, "+"}, {HOD_OP_prod, "*"}, {HOD_OP_amax, "f_max"},
-                 {HOD_OP_amin, "f_min"}, {HOD_OP_any, "|"}, {HOD_OP_all, "&"}};
+    } folds[] = {{HOD_OP_sum, "+"},      {HOD_OP_prod, "*"}, {HOD_OP_amax, "f_max"},
+                 {HOD_OP_amin, "f_min"}, {HOD_OP_any, "|"},  {HOD_OP_all, "&"}};
     hod_text t = {0};
     hod__text(&t, "#pragma omp simd");
     for (int i = 0; i < e->p->cluster->n; i++) {
@@ -451,7 +252,7 @@ static void fold_pragma(emitter *e, int sweep)
         if (v->kind != HOD_VALUE_FOLDED || v->sweep != sweep)
             continue;
         for (int k = 0; k < HOD_COUNT(folds); k++)
-            if (folds[k].op == (hod_op)node_of(e, i)->op)
+            if (folds[k].op == (hod_op)hod__c_node(e->p, i)->op)
                 hod__text(&t, " reduction(%s : a%d)", folds[k].name, i);
     }
     char *s = hod__text_take(&t);
@@ -463,8 +264,7 @@ static bool sweep_is_empty(const emitter *e, int sweep)
 {
     for (int i = 0; i < e->p->cluster->n; i++) {
         const hod_value *v = &e->p->value[i];
-        if (v->sweep == sweep &&
-            (v->kind == HOD_VALUE_FOLDED || (v->full && v->operand >= 0)))
+        if (v->sweep == sweep && (v->kind == HOD_VALUE_FOLDED || (v->full && v->operand >= 0)))
             return false;
     }
     return true;
@@ -517,7 +317,7 @@ static void emit_names(emitter *e)
     const hod_loops *p = e->p;
     for (int q = 0; q < e->k->n_operands; q++) {
         const hod_operand *o = &e->k->operand[q];
-        const char *type = types[hod__node(p->l->g, o->ref)->dtype].stored;
+        const char *type = hod__c_types[hod__node(p->l->g, o->ref)->dtype].stored;
         line(e, "%s%s *b%d = buf[%d];", o->written ? "" : "const ", type, q, q);
     }
     for (int a = 0; a < p->n_axes; a++)
@@ -529,11 +329,13 @@ static void emit_names(emitter *e)
                 line(e, "const i64 s%d_%d = arg[%d];", q, a, add_arg(e, p->stride[q][a]));
     for (int i = 0; i < p->space->n; i++) {
         const hod_value *v = &p->value[i];
-        const char *type = types[node_of(e, i)->dtype].computed;
+        const char *type = hod__c_type(e->p, i)->computed;
         if (v->kind == HOD_VALUE_NUMBER)
             line(e, "const %s v%d = (%s)d_float((u64)arg[%d]);", type, i, type, v->arg);
         else if (v->key >= 0)
-            line(e, "const u64 key%d = r_uniform_key((u64)b%d[0], (u64)b%d[1]), stream%d = (u64)arg[%d];",
+            line(e,
+                 "const u64 key%d = r_uniform_key((u64)b%d[0], (u64)b%d[1]), stream%d = "
+                 "(u64)arg[%d];",
                  i, v->key, v->key, i, v->arg);
         else if (v->arg >= 0)
             line(e, "const i64 add%d = arg[%d];", i, v->arg);
@@ -570,11 +372,11 @@ static void emit_row(emitter *e)
     line(e, "(void)at;");
     for (int q = 0; q < e->k->n_operands; q++) {
         hod_text t = {0};
-        address(&t, e, q, 0, p->n_outer);
+        hod__c_address(&t, e->p, q, 0, p->n_outer);
         if (p->strips && p->stride[q][lane])
             hod__text(&t, p->stride[q][lane] == 1 ? " + strip" : " + strip * s%d_%d", q, lane);
         char *s = hod__text_take(&t);
-        const char *type = types[hod__node(p->l->g, e->k->operand[q].ref)->dtype].stored;
+        const char *type = hod__c_types[hod__node(p->l->g, e->k->operand[q].ref)->dtype].stored;
         line(e, "%s%s *p%d = b%d%s;", e->k->operand[q].written ? "" : "const ", type, q, q,
              s ? s : "");
         free(s);
@@ -588,13 +390,13 @@ static void emit_row_values(emitter *e)
     int width = p->strips ? HOD_LANES : p->n_axes ? (int)p->axis[p->n_axes - 1].extent : 1;
     for (int i = 0; i < p->space->n; i++) {
         const hod_value *v = &p->value[i];
-        const char *type = types[node_of(e, i)->dtype].computed;
+        const char *type = hod__c_type(e->p, i)->computed;
         if (v->full)
             continue;
         if (p->nest == HOD_NEST_LANE_KEPT && i < p->cluster->n)
             line(e, "%s v%d[%d];", type, i, width);
         else if (p->nest == HOD_NEST_LANE_FOLDED && v->kind == HOD_VALUE_LOAD) {
-            const char *load = types[node_of(e, i)->dtype].load;
+            const char *load = hod__c_type(e->p, i)->load;
             line(e, "const %s v%d = %s(p%d[0]);", type, i, load, v->operand);
         }
     }
@@ -604,18 +406,22 @@ static void emit_folds_declaration(emitter *e)
 {
     bool seen[HOD_DTYPES] = {0};
     for (int i = 0; i < e->p->cluster->n; i++) {
-        const hod_node *n = node_of(e, i);
+        const hod_node *n = hod__c_node(e->p, i);
+        const hod_c_type *type = &hod__c_types[n->dtype];
         if ((n->op != HOD_OP_amax && n->op != HOD_OP_amin) || e->p->nest != HOD_NEST_LANE_FOLDED)
             continue;
-        const char *c = types[n->dtype].computed, *f = types[n->dtype].prefix;
-        const char *limit = types[n->dtype].limits;
+        const char *c = type->computed, *f = type->prefix, *limit = type->limits;
         if (seen[n->dtype])
             continue;
         seen[n->dtype] = true;
-        line(e, "#pragma omp declare reduction(f_max : %s : omp_out = (%s)%smax(omp_out, omp_in)) "
-                "initializer(omp_priv = (%s)(%slowest))", c, c, f, c, limit);
-        line(e, "#pragma omp declare reduction(f_min : %s : omp_out = (%s)%smin(omp_out, omp_in)) "
-                "initializer(omp_priv = (%s)(%shighest))", c, c, f, c, limit);
+        line(e,
+             "#pragma omp declare reduction(f_max : %s : omp_out = (%s)%smax(omp_out, omp_in)) "
+             "initializer(omp_priv = (%s)(%slowest))",
+             c, c, f, c, limit);
+        line(e,
+             "#pragma omp declare reduction(f_min : %s : omp_out = (%s)%smin(omp_out, omp_in)) "
+             "initializer(omp_priv = (%s)(%shighest))",
+             c, c, f, c, limit);
     }
 }
 
@@ -624,7 +430,7 @@ static void emit_head(emitter *e)
     hod__text(&e->t, "/*");
     for (int i = 0; i < e->p->cluster->n; i++)
         hod__text(&e->t, "%s %s", i && i % 14 == 0 ? "\n  " : "",
-                  hod__op_info[node_of(e, i)->op].name);
+                  hod__op_info[hod__c_node(e->p, i)->op].name);
     hod__text(&e->t, " */\nvoid @@(void *const *buf, const i64 *arg, i64 begin, i64 end)\n{\n");
     e->indent = 1;
 }

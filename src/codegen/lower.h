@@ -4,7 +4,7 @@
  *   lower.c   where each value lives (root, layout), who reads it
  *   axes.c    the iteration space of a set of nodes: its atoms
  *   fuse.c    which nodes share a kernel: clusters
- *   loops.c, emit_c.c   a cluster as loops, and as C text; pool_kernel.c prints pooling
+ *   loops.c   a cluster as loops; emit_c.c, emit_value.c print them; pool_kernel.c prints pooling
  *   program_build.c, program_calls.c, program.c   calls in order, memory planned, run
  *
  * Atoms. A kernel's loops run over *atoms*: factors of dimensions. A value's dimension is a list of
