@@ -163,10 +163,7 @@ typedef struct hod_fused_kernel {
                        result may take the memory of an operand that it walks alike */
 } hod_fused_kernel;
 
-/* Prints cluster c. 0 or -1. text is malloc'd. */
-int hod__kernel_print(const hod_lowering *l, const hod_cluster *c, hod_fused_kernel *k);
-
-/* Pooling in f32, whose operands may have any layout, prints itself. */
+/* Pooling in f32, whose operands may have any layout, prints itself; k->text is malloc'd. 0 or -1. */
 bool hod__is_pool(const hod_graph *g, hod_ref r);
 int hod__pool_print(const hod_lowering *l, hod_ref r, hod_fused_kernel *k);
 

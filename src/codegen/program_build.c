@@ -2,7 +2,8 @@
  *
  *   rewrite, lower, fuse            (lower_operands.c, lower_again.c, lower_split.c, lower.c, fuse.c)
  *   units      each cluster and each library operator is one unit of work
- *   order      units sorted so that everything runs after what it needs, in recording order
+ *   order      units sorted so that everything runs after what it needs: in recording order, or
+ *              just in time for an earlier reader
  *   calls      kernels printed, primitives prepared, equal independent kernels joined
  *   memory     lifetimes from the order, offsets from plan.c
  *   compile    all new kernels at once
@@ -223,9 +224,8 @@ static int32_t find_source(hod_builder *b, hod_fused_kernel *k)
     return s->text && s->name ? (int32_t)p->n_sources - 1 : -1;
 }
 
-enum {
-    JOIN_BYTES = 1 << 14
-}; /* a call moved earlier keeps its results alive longer: small ones only */
+/* A call moved earlier keeps its results alive longer: small ones only. */
+enum { JOIN_BYTES = 1 << 14 };
 
 static bool may_move(const hod_builder *b, const hod_fused_kernel *k)
 {

@@ -12,10 +12,11 @@
  *
  * The reorder's work space is the convolution's, since they run one after the other.
  *
- * Not every pair of layouts has a fast implementation; those without run a reference loop, three
- * thousand times slower (measured). Such a pair is never run: an image is then staged, copied in
- * scratch to a layout that has one, which costs a pass over the image. So is a plain image under a
- * window larger than one pixel, which is 2 to 20 times faster blocked, the copies included.
+ * Images that come plain are staged: copied in scratch to the blocked layout, which costs a pass over
+ * the image. Windows larger than one pixel are 2 to 20 times faster so, the copies included; those of
+ * one pixel are not, but then add their channels in the order of compiled programs, whose images are
+ * blocked. Not every pair of layouts has a fast implementation; those without run a reference loop,
+ * three thousand times slower (measured), so others are tried first.
  *
  * A primitive is built for the thread count it was prepared under; a run sets that count.
  */
@@ -208,8 +209,8 @@ static bool is_reference(const_dnnl_primitive_desc_t pd)
            name && strstr(name, "ref");
 }
 
-/* Chooses the layouts that the library sees, nearest to the ones outside that are fast, and fills
- * *pic for them. NULL with an error. */
+/* Chooses the layouts that the library sees, the first that are fast, and fills *pic for them. NULL
+ * with an error. */
 static dnnl_primitive_desc_t choose(hod_dnn_conv_kind kind, const hod_conv_geometry *g,
                                     layouts outside, layouts *inside, picture *pic)
 {
