@@ -37,6 +37,6 @@ hod_spot hod__where(const hod_builder *b, hod_ref r, int64_t elements);
 /* A new buffer of the arena; its number or -1. */
 int32_t hod__new_buffer(hod_builder *b, int64_t bytes, hod_ref node);
 /* Fills c for unit u, a library or eager operator. 0 or -1. */
-int hod__library_call(hod_builder *b, hod_call *c, const hod_unit *u);
+int hod__library_call(hod_builder *b, hod_program_call *c, const hod_unit *u);
 
 #endif

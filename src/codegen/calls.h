@@ -30,15 +30,15 @@ typedef struct hod_instance {
     int n_beta;
 } hod_instance;
 
-typedef enum hod_call_kind {
+typedef enum hod_program_call_kind {
     HOD_CALL_KERNEL,
     HOD_CALL_CONV,
     HOD_CALL_MATMUL,
     HOD_CALL_EVAL, /* the operator's eager kernel */
-} hod_call_kind;
+} hod_program_call_kind;
 
-typedef struct hod_call {
-    hod_call_kind kind;
+typedef struct hod_program_call {
+    hod_program_call_kind kind;
     hod_ref node; /* the last node it computes, for printing */
     /* kernel */
     int32_t source; /* index in program.sources */
@@ -52,11 +52,11 @@ typedef struct hod_call {
     hod_tensor **operand; /* eager: handles over the operands, out last */
     hod_spot *at;         /* eager: their storages' addresses */
     int n_operands;
-} hod_call;
+} hod_program_call;
 
 struct hod_program {
     hod_graph *g; /* as lowered */
-    hod_call *call;
+    hod_program_call *call;
     int64_t n_calls, cap_calls;
     hod_kernel_source *sources;
     hod_kernel **kernel; /* by source */

@@ -55,7 +55,7 @@ static void close_block(emitter *e)
 
 static void store(emitter *e, int i, const char *value)
 {
-    const hod_value *v = &e->p->value[i];
+    const hod_loop_value *v = &e->p->value[i];
     if (v->operand < 0 || i >= e->p->cluster->n)
         return;
     char *at = hod__c_element(e->p, v->operand);
@@ -70,7 +70,7 @@ static void store(emitter *e, int i, const char *value)
  * what a store of the same loop changes, for all the compiler knows, and nothing would vectorise. */
 static bool is_still(const emitter *e, int i)
 {
-    const hod_value *v = &e->p->value[i];
+    const hod_loop_value *v = &e->p->value[i];
     bool still = v->kind == HOD_VALUE_LOAD && v->full;
     for (int a = e->p->nest == HOD_NEST_FLAT ? 0 : e->p->n_outer; a < e->p->n_axes && still; a++)
         still = e->p->stride[v->operand][a] == 0;
@@ -99,7 +99,7 @@ static bool is_reload(const emitter *e, int i, int sweep)
 static void need(emitter *e, int i, int sweep)
 {
     const hod_loops *p = e->p;
-    const hod_value *v = &p->value[i];
+    const hod_loop_value *v = &p->value[i];
     if (e->needed[i] || (!v->full && v->kind != HOD_VALUE_FOLDED))
         return;
     e->needed[i] = true;
@@ -131,7 +131,7 @@ static void emit_body(emitter *e, int sweep)
     for (int i = 0; i < p->cluster->n; i++) {
         if (!e->needed[i] || is_reload(e, i, sweep))
             continue;
-        const hod_value *v = &p->value[i];
+        const hod_loop_value *v = &p->value[i];
         const char *type = hod__c_type(e->p, i)->computed;
         bool folds = v->kind == HOD_VALUE_FOLDED;
         /* What an earlier sweep has added must not be added again: there it is stored. */
@@ -175,14 +175,14 @@ static void emit_point(emitter *e, int i)
 
 static bool is_point_after(const emitter *e, int i, int sweep)
 {
-    const hod_value *v = &e->p->value[i];
+    const hod_loop_value *v = &e->p->value[i];
     return !v->full && v->sweep == sweep;
 }
 
 static void lane_loop(emitter *e, const char *pragma)
 {
     int lane = e->p->n_axes - 1;
-    const hod_axis *a = &e->p->axis[lane];
+    const hod_loop_axis *a = &e->p->axis[lane];
     if (pragma)
         line(e, "%s", pragma);
     if (e->p->strips)
@@ -219,7 +219,7 @@ static void start_folds(emitter *e, int sweep)
 {
     bool lanes = e->p->nest == HOD_NEST_LANE_KEPT;
     for (int i = 0; i < e->p->cluster->n; i++) {
-        const hod_value *v = &e->p->value[i];
+        const hod_loop_value *v = &e->p->value[i];
         if (v->kind != HOD_VALUE_FOLDED || v->sweep != sweep)
             continue;
         const char *type = hod__c_accumulator_type(e->p, i);
@@ -248,7 +248,7 @@ static void fold_pragma(emitter *e, int sweep)
     hod_text t = {0};
     hod__text(&t, "#pragma omp simd");
     for (int i = 0; i < e->p->cluster->n; i++) {
-        const hod_value *v = &e->p->value[i];
+        const hod_loop_value *v = &e->p->value[i];
         if (v->kind != HOD_VALUE_FOLDED || v->sweep != sweep)
             continue;
         for (int k = 0; k < HOD_COUNT(folds); k++)
@@ -263,7 +263,7 @@ static void fold_pragma(emitter *e, int sweep)
 static bool sweep_is_empty(const emitter *e, int sweep)
 {
     for (int i = 0; i < e->p->cluster->n; i++) {
-        const hod_value *v = &e->p->value[i];
+        const hod_loop_value *v = &e->p->value[i];
         if (v->sweep == sweep && (v->kind == HOD_VALUE_FOLDED || (v->full && v->operand >= 0)))
             return false;
     }
@@ -328,7 +328,7 @@ static void emit_names(emitter *e)
             if (p->stride[q][a] > 1)
                 line(e, "const i64 s%d_%d = arg[%d];", q, a, add_arg(e, p->stride[q][a]));
     for (int i = 0; i < p->space->n; i++) {
-        const hod_value *v = &p->value[i];
+        const hod_loop_value *v = &p->value[i];
         const char *type = hod__c_type(e->p, i)->computed;
         if (v->kind == HOD_VALUE_NUMBER)
             line(e, "const %s v%d = (%s)d_float((u64)arg[%d]);", type, i, type, v->arg);
@@ -389,7 +389,7 @@ static void emit_row_values(emitter *e)
     const hod_loops *p = e->p;
     int width = p->strips ? HOD_LANES : p->n_axes ? (int)p->axis[p->n_axes - 1].extent : 1;
     for (int i = 0; i < p->space->n; i++) {
-        const hod_value *v = &p->value[i];
+        const hod_loop_value *v = &p->value[i];
         const char *type = hod__c_type(e->p, i)->computed;
         if (v->full)
             continue;

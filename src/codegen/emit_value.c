@@ -65,7 +65,7 @@ char *hod__c_load(const hod_loops *p, int i)
 /* The number of the current element along what value i counts. */
 static void count(hod_text *t, const hod_loops *p, int i)
 {
-    const hod_value *v = &p->value[i];
+    const hod_loop_value *v = &p->value[i];
     hod__text(t, "(0");
     for (int a = 0; a < p->n_axes; a++)
         if (v->stride[a])
@@ -78,7 +78,7 @@ static void count(hod_text *t, const hod_loops *p, int i)
 
 char *hod__c_use(const hod_loops *p, int i)
 {
-    const hod_value *v = &p->value[i];
+    const hod_loop_value *v = &p->value[i];
     bool lanes = p->nest == HOD_NEST_LANE_KEPT && !v->full;
     int lane = p->n_axes - 1;
     switch (v->kind) {
@@ -157,7 +157,7 @@ static char *rounded(const hod_loops *p, int i, char *text)
 char *hod__c_expression(const hod_loops *p, int i)
 {
     const hod_graph *g = p->l->g;
-    const hod_value *v = &p->value[i];
+    const hod_loop_value *v = &p->value[i];
     const hod_node *n = hod__c_node(p, i);
     const hod_op_info *info = &hod__op_info[n->op];
     hod_text t = {0};

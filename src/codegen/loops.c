@@ -35,7 +35,7 @@ static int add_number(hod_fused_kernel *k, double value)
     return add_arg(k, bits);
 }
 
-static hod_value_kind kind_of(const hod_loops *p, int i)
+static hod_loop_value_kind kind_of(const hod_loops *p, int i)
 {
     hod_ref r = p->value[i].ref;
     const hod_site *site = &p->l->site[r];
@@ -65,7 +65,7 @@ static void count_dims(hod_loops *p, int i, int from, int to)
 static void find_draw(hod_loops *p, hod_fused_kernel *k, int i)
 {
     const hod_graph *g = p->l->g;
-    hod_value *v = &p->value[i];
+    hod_loop_value *v = &p->value[i];
     const hod_ref *in = hod__node_in(g, v->ref);
     bool samples = hod__node_numel(g, in[1]) != 1;
     memset(p->stride[k->n_operands], 0, sizeof p->stride[0]);
@@ -79,8 +79,9 @@ static int find_values(hod_loops *p, hod_fused_kernel *k)
 {
     hod_space *s = p->space;
     for (int i = 0; i < s->n; i++) {
-        hod_value *v = &p->value[i];
-        *v = (hod_value){.ref = s->value[i].ref, .operand = -1, .alias = -1, .arg = -1, .key = -1};
+        hod_loop_value *v = &p->value[i];
+        *v = (hod_loop_value){
+            .ref = s->value[i].ref, .operand = -1, .alias = -1, .arg = -1, .key = -1};
         v->kind = kind_of(p, i);
         const hod_node *node = node_of(p, i);
         bool stored = i < p->cluster->n && p->l->site[v->ref].stored;
@@ -126,13 +127,13 @@ static void find_sweeps(hod_loops *p)
         p->value[i].sweep = p->value[i].full ? 0 : -1;
     }
     for (int i = 0; i < p->cluster->n; i++) {
-        hod_value *v = &p->value[i];
+        hod_loop_value *v = &p->value[i];
         v->full = v->kind != HOD_VALUE_FOLDED && (!s->reduced || s->value[i].atoms & s->reduced);
         v->sweep = v->full || v->kind == HOD_VALUE_FOLDED ? 0 : -1;
         for (int k = 0; k < input_count(p, i); k++) {
             if (hod__is_target(p->l->g, v->ref, k) || (v->key >= 0 && k == 0))
                 continue;
-            const hod_value *x = &p->value[hod__value_of(p, hod__node_in(p->l->g, v->ref)[k])];
+            const hod_loop_value *x = &p->value[hod__value_of(p, hod__node_in(p->l->g, v->ref)[k])];
             bool inside = v->full || v->kind == HOD_VALUE_FOLDED;
             v->sweep = HOD_MAX(v->sweep, x->sweep + (inside && !x->full ? 1 : 0));
         }
@@ -154,7 +155,7 @@ static bool moves_in_sweeps(const hod_loops *p, int q)
  * among it. */
 static int count_loads(const hod_loops *p, int i, bool *seen)
 {
-    const hod_value *v = &p->value[i];
+    const hod_loop_value *v = &p->value[i];
     if (seen[i] || !v->full)
         return 0;
     seen[i] = true;
@@ -169,7 +170,7 @@ static int count_loads(const hod_loops *p, int i, bool *seen)
 static void find_reloads(hod_loops *p)
 {
     for (int i = 0; i < p->cluster->n && p->sweeps > 1; i++) {
-        hod_value *v = &p->value[i];
+        hod_loop_value *v = &p->value[i];
         bool seen[HOD_SPACE_VALUES] = {0};
         v->reload = v->full && v->operand >= 0 && !hod__is_effect(p->l->g, v->ref) &&
                     count_loads(p, i, seen) > 1;
@@ -267,8 +268,8 @@ static void place_axes(hod_loops *p, const hod_fused_kernel *k, const order *o)
     int64_t stride[HOD_KERNEL_BUFFERS][HOD_ATOMS];
     memcpy(stride, p->stride, sizeof stride);
     for (int i = 0; i < o->n; i++) {
-        p->axis[i] = (hod_axis){.extent = p->space->extent[o->atom[i]],
-                                .reduced = p->space->reduced >> o->atom[i] & 1};
+        p->axis[i] = (hod_loop_axis){.extent = p->space->extent[o->atom[i]],
+                                     .reduced = p->space->reduced >> o->atom[i] & 1};
         for (int q = 0; q < k->n_operands; q++)
             p->stride[q][i] = stride[q][o->atom[i]];
     }
@@ -283,7 +284,7 @@ static void place_axes(hod_loops *p, const hod_fused_kernel *k, const order *o)
 
 static void choose_nest(hod_loops *p)
 {
-    hod_axis *lane = p->n_axes ? &p->axis[p->n_axes - 1] : NULL;
+    hod_loop_axis *lane = p->n_axes ? &p->axis[p->n_axes - 1] : NULL;
     bool folds = false;
     for (int i = 0; i < p->cluster->n; i++)
         folds |= p->value[i].kind == HOD_VALUE_FOLDED;

@@ -40,7 +40,7 @@ static void set_betas(const frame *f, hod_instance *i)
 
 typedef struct crowd {
     const frame *f;
-    const hod_call *call;
+    const hod_program_call *call;
     hod_kernel *kernel;
 } crowd;
 
@@ -68,7 +68,7 @@ static void run_crowd(void *const *buf, const int64_t *arg, int64_t begin, int64
     }
 }
 
-static void run_kernel(const hod_program *p, const hod_call *c, const frame *f)
+static void run_kernel(const hod_program *p, const hod_program_call *c, const frame *f)
 {
     hod_device *d = hod__cpu();
     hod_kernel *kernel = p->kernel[c->source];
@@ -92,7 +92,7 @@ static void run_kernel(const hod_program *p, const hod_call *c, const frame *f)
 
 /* ---- operators ---- */
 
-static int run_eval(const hod_program *p, const hod_call *c, const frame *f)
+static int run_eval(const hod_program *p, const hod_program_call *c, const frame *f)
 {
     const hod_node *n = hod__node(p->g, c->node);
     for (int i = 0; i < c->n_operands; i++)
@@ -108,7 +108,7 @@ static int run_eval(const hod_program *p, const hod_call *c, const frame *f)
     return hod__op_eval_into((hod_op)n->op, &n->attrs, n->n_in, in, out);
 }
 
-static int run_call(const hod_program *p, const hod_call *c, const frame *f)
+static int run_call(const hod_program *p, const hod_program_call *c, const frame *f)
 {
     float beta = c->slot >= 0 && c->kind != HOD_CALL_KERNEL && f->slots[c->slot]->present ? 1 : 0;
     switch (c->kind) {
@@ -153,7 +153,7 @@ static void print_spot(const hod_program *p, const hod_spot *w, hod_text *out)
         hod__text(out, " @%lld", (long long)w->offset);
 }
 
-static void print_call(const hod_program *p, const hod_call *c, hod_text *out)
+static void print_call(const hod_program *p, const hod_program_call *c, hod_text *out)
 {
     hod__text(out, "  %%%d = ", c->node);
     if (c->kind == HOD_CALL_KERNEL) {
@@ -222,7 +222,7 @@ void hod__program_free(hod_program *p)
     if (!p)
         return;
     for (int64_t c = 0; c < p->n_calls; c++) {
-        hod_call *call = &p->call[c];
+        hod_program_call *call = &p->call[c];
         for (int64_t k = 0; k < call->n_instances; k++) {
             free(call->instance[k].buf);
             free(call->instance[k].arg);

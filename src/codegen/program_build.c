@@ -238,7 +238,7 @@ static bool may_move(const hod_builder *b, const hod_fused_kernel *k)
     return bytes <= JOIN_BYTES;
 }
 
-static int add_instance(hod_builder *b, hod_call *c, const hod_fused_kernel *k)
+static int add_instance(hod_builder *b, hod_program_call *c, const hod_fused_kernel *k)
 {
     hod_instance *i = hod__push(&c->instance, &c->n_instances, &c->cap_instances, sizeof *i);
     if (!i)
@@ -367,7 +367,7 @@ static int make_calls(hod_builder *b)
     p->n_calls = p->cap_calls = b->n_calls;
     for (int32_t i = 0; i < b->n_units; i++) {
         const hod_unit *u = &b->units[b->order[i]];
-        hod_call *c = &p->call[u->position];
+        hod_program_call *c = &p->call[u->position];
         c->node = u->last;
         if (!u->kernel) {
             p->stats.library_calls++;
@@ -424,7 +424,7 @@ static int plan_memory(hod_builder *b)
             p->buffer[i] = live[--n];
     free(live);
     for (int64_t c = 0; c < p->n_calls && !rc; c++) {
-        hod_call *call = &p->call[c];
+        hod_program_call *call = &p->call[c];
         settle(p, call->in, HOD_COUNT(call->in));
         settle(p, &call->out, 1);
         settle(p, &call->scratch, 1);

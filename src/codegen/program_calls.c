@@ -6,7 +6,7 @@ static hod_layout layout_of(const hod_builder *b, hod_ref r)
     return b->l.site[r].layout;
 }
 
-static int conv_call(hod_builder *b, hod_call *c, hod_ref r, int64_t position)
+static int conv_call(hod_builder *b, hod_program_call *c, hod_ref r, int64_t position)
 {
     const hod_graph *g = b->l.g;
     const hod_node *n = hod__node(g, r);
@@ -94,7 +94,7 @@ static bool matmul_geometry(const hod_builder *b, hod_ref r, hod_matmul_geometry
     return true;
 }
 
-static int eval_call(hod_builder *b, hod_call *c, hod_ref r)
+static int eval_call(hod_builder *b, hod_program_call *c, hod_ref r)
 {
     const hod_graph *g = b->l.g;
     const hod_node *n = hod__node(g, r);
@@ -120,7 +120,7 @@ static int eval_call(hod_builder *b, hod_call *c, hod_ref r)
     return 0;
 }
 
-int hod__library_call(hod_builder *b, hod_call *c, const hod_unit *u)
+int hod__library_call(hod_builder *b, hod_program_call *c, const hod_unit *u)
 {
     const hod_node *n = hod__node(b->l.g, u->node);
     hod_ref effect = n->op == HOD_OP_accumulate ? u->node : u->effect;

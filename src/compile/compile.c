@@ -14,9 +14,9 @@
 
 static atomic_uint last_stamp;
 
-hod_call *hod__call_current(void)
+hod_trace_call *hod__call_current(void)
 {
-    return (hod_call *)hod__recorder;
+    return (hod_trace_call *)hod__recorder;
 }
 
 __attribute__((constructor)) static void set_hooks(void)
@@ -73,7 +73,7 @@ void hod_fn_free(hod_fn *f)
     if (f->own.data)
         f->own.device->release(f->own.device, f->own.data, f->own.bytes);
     hod__storage_release(f->nothing);
-    hod_call *k = &f->call;
+    hod_trace_call *k = &f->call;
     free(k->handles);
     free(k->live);
     free(k->scratch);
@@ -138,7 +138,7 @@ static int run_plain(hod_fn *f, hod_tensor *const *in, hod_tensor **out)
 
 /* ---- a compiled call ---- */
 
-static void reset(hod_call *k, bool preparing)
+static void reset(hod_trace_call *k, bool preparing)
 {
     k->segment = NULL;
     k->cursor = 0;
@@ -167,7 +167,7 @@ static void number_inputs(hod_fn *f, hod_tensor *const *in)
     f->pattern[f->spec.inputs] = HOD_NO_VALUE;
 }
 
-static int record_root(hod_call *k, hod_tensor *const *in)
+static int record_root(hod_trace_call *k, hod_tensor *const *in)
 {
     hod_fn *f = k->fn;
     size_t n = (size_t)f->spec.inputs + 1;
@@ -197,7 +197,7 @@ static void rest_last(hod_fn *f, const hod_segment *root)
         hod__segment_rest(s);
 }
 
-static int begin(hod_call *k, hod_tensor *const *in)
+static int begin(hod_trace_call *k, hod_tensor *const *in)
 {
     hod_fn *f = k->fn;
     number_inputs(f, in);
@@ -216,7 +216,7 @@ static int begin(hod_call *k, hod_tensor *const *in)
     return 0;
 }
 
-static int run_body(hod_call *k, hod_tensor *const *in, hod_tensor **out)
+static int run_body(hod_trace_call *k, hod_tensor *const *in, hod_tensor **out)
 {
     hod_fn *f = k->fn;
     HOD_SCOPE(s);
@@ -260,7 +260,7 @@ static void count_programs(hod_fn *f)
  * calls it all the same and compares. 1: done, 0: call the body, -1: failed. */
 static int call_static(hod_fn *f, hod_tensor *const *in, hod_tensor **out)
 {
-    hod_call *k = &f->call;
+    hod_trace_call *k = &f->call;
     const char *check = getenv("HOD_CHECK_STATIC");
     reset(k, false);
     number_inputs(f, in);
@@ -279,7 +279,7 @@ static int call_static(hod_fn *f, hod_tensor *const *in, hod_tensor **out)
 
 static int call_compiled(hod_fn *f, hod_tensor *const *in, hod_tensor **out, bool preparing)
 {
-    hod_call *k = &f->call;
+    hod_trace_call *k = &f->call;
     reset(k, preparing);
     f->report.graph_breaks = 0;
     int rc = begin(k, in);

@@ -142,13 +142,13 @@ int hod__segment_build(hod_fn *f, hod_segment *s, bool interpret)
 
 /* ---- running ---- */
 
-static hod_storage *output_storage(hod_call *k, const hod_output *o)
+static hod_storage *output_storage(hod_trace_call *k, const hod_output *o)
 {
     return k->handles[o->value]->storage;
 }
 
 /* Gives every output its memory: that of the last call if nobody kept it. */
-static int place_outputs(hod_call *k, hod_segment *s)
+static int place_outputs(hod_trace_call *k, hod_segment *s)
 {
     for (int64_t i = 0; i < s->n_outputs; i++) {
         const hod_output *o = &s->outputs[i];
@@ -163,7 +163,7 @@ static int place_outputs(hod_call *k, hod_segment *s)
     return 0;
 }
 
-static void place_inputs(hod_call *k, hod_segment *s)
+static void place_inputs(hod_trace_call *k, hod_segment *s)
 {
     for (int64_t i = 0; i < s->n_inputs; i++)
         s->run_in[i] = k->handles[s->inputs[i]];
@@ -181,7 +181,7 @@ static void place_inputs(hod_call *k, hod_segment *s)
     }
 }
 
-static int copy_out(hod_call *k, const hod_output *o, hod_tensor *value, void *block)
+static int copy_out(hod_trace_call *k, const hod_output *o, hod_tensor *value, void *block)
 {
     hod_storage *storage = output_storage(k, o);
     storage->data = block;
@@ -190,7 +190,7 @@ static int copy_out(hod_call *k, const hod_output *o, hod_tensor *value, void *b
     return rc;
 }
 
-static int interpret(hod_call *k, hod_segment *s)
+static int interpret(hod_trace_call *k, hod_segment *s)
 {
     HOD_SCOPE(scope);
     hod_tensor **out = hod__alloc((size_t)s->n_outputs + 1, sizeof *out);
@@ -204,14 +204,14 @@ static int interpret(hod_call *k, hod_segment *s)
 }
 
 /* Versions count the changes the body asked for; those of the twin are the same ones again. */
-static int interpret_quietly(hod_call *k, hod_segment *s)
+static int interpret_quietly(hod_trace_call *k, hod_segment *s)
 {
     int rc = interpret(k, s);
     hod__call_shift_versions(k, s, s->n, -1);
     return rc;
 }
 
-int hod__segment_run(hod_call *k, hod_segment *s)
+int hod__segment_run(hod_trace_call *k, hod_segment *s)
 {
     hod_fn *f = k->fn;
     hod__call_unpend(k);

@@ -96,7 +96,7 @@ static hod_tensor *view_handle(hod_segment *s, int32_t v, hod_tensor *in0)
     return h;
 }
 
-hod_tensor *hod__replay_handle(hod_call *k, hod_segment *s, int32_t v, hod_tensor *in0)
+hod_tensor *hod__replay_handle(hod_trace_call *k, hod_segment *s, int32_t v, hod_tensor *in0)
 {
     hod_value *value = &s->values[v - s->first];
     hod_tensor *h = value->handle;

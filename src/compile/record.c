@@ -5,7 +5,7 @@
 
 /* ---- tables of a call ---- */
 
-int hod__call_reserve(hod_call *k, int64_t n)
+int hod__call_reserve(hod_trace_call *k, int64_t n)
 {
     if (k->n_values + n <= k->cap_values)
         return 0;
@@ -30,13 +30,13 @@ int hod__call_reserve(hod_call *k, int64_t n)
 
 /* The trace fields of a tensor may be written by two threads that compile functions over the same
  * parameters: they are hints, stored without tearing and checked on reading. */
-static void stamp(hod_call *k, hod_tensor *t, int32_t v)
+static void stamp(hod_trace_call *k, hod_tensor *t, int32_t v)
 {
     __atomic_store_n(&t->trace_value, v, __ATOMIC_RELAXED);
     __atomic_store_n(&t->trace_stamp, k->stamp, __ATOMIC_RELAXED);
 }
 
-int hod__call_bind(hod_call *k, int32_t v, hod_tensor *t)
+int hod__call_bind(hod_trace_call *k, int32_t v, hod_tensor *t)
 {
     if (hod__call_reserve(k, 1) != 0)
         return -1;
@@ -58,7 +58,7 @@ bool hod__same_view(const hod_tensor *a, const hod_tensor *b)
            memcmp(a->strides, b->strides, sizes) == 0;
 }
 
-int32_t hod__call_known(hod_call *k, const hod_tensor *t)
+int32_t hod__call_known(hod_trace_call *k, const hod_tensor *t)
 {
     if (__atomic_load_n(&t->trace_stamp, __ATOMIC_RELAXED) == k->stamp) {
         int32_t v = __atomic_load_n(&t->trace_value, __ATOMIC_RELAXED);
@@ -74,7 +74,7 @@ int32_t hod__call_known(hod_call *k, const hod_tensor *t)
 
 /* ---- effects on hold ---- */
 
-bool hod__call_is_pending(const hod_call *k, const hod_storage *s)
+bool hod__call_is_pending(const hod_trace_call *k, const hod_storage *s)
 {
     for (int64_t i = 0; !s->data && i < k->n_pending; i++)
         if (k->pending[i].storage == s)
@@ -82,7 +82,7 @@ bool hod__call_is_pending(const hod_call *k, const hod_storage *s)
     return false;
 }
 
-int hod__call_pend(hod_call *k, hod_storage *s)
+int hod__call_pend(hod_trace_call *k, hod_storage *s)
 {
     if (!s->data) /* already, or a placeholder */
         return 0;
@@ -95,7 +95,7 @@ int hod__call_pend(hod_call *k, hod_storage *s)
     return 0;
 }
 
-void hod__call_unpend(hod_call *k)
+void hod__call_unpend(hod_trace_call *k)
 {
     for (int64_t i = 0; i < k->n_pending; i++) {
         k->pending[i].storage->data = k->pending[i].data;
@@ -104,7 +104,7 @@ void hod__call_unpend(hod_call *k)
     k->n_pending = 0;
 }
 
-int hod__call_use_slot(hod_call *k, hod_grad_slot *slot)
+int hod__call_use_slot(hod_trace_call *k, hod_grad_slot *slot)
 {
     hod_slot_use *u = hod__push(&k->slots, &k->n_slots, &k->cap_slots, sizeof *u);
     if (!u)
@@ -115,13 +115,13 @@ int hod__call_use_slot(hod_call *k, hod_grad_slot *slot)
 
 /* ---- values ---- */
 
-static int32_t innermost_span(const hod_call *k, const hod_segment *s)
+static int32_t innermost_span(const hod_trace_call *k, const hod_segment *s)
 {
     const hod_open_span *o = k->n_open ? &k->open[k->n_open - 1] : NULL;
     return o && o->segment == s ? o->span : -1;
 }
 
-int hod__record_external(hod_call *k, hod_segment *s, hod_tensor *t, bool is_input)
+int hod__record_external(hod_trace_call *k, hod_segment *s, hod_tensor *t, bool is_input)
 {
     hod_meta meta = hod__meta(t);
     int32_t v = hod__segment_value(s, &meta, t->strides);
@@ -152,7 +152,7 @@ int hod__record_external(hod_call *k, hod_segment *s, hod_tensor *t, bool is_inp
 }
 
 /* A value made inside a span and read outside: its body says more than its key. */
-static int leak_from_span(hod_call *k, int32_t v)
+static int leak_from_span(hod_trace_call *k, int32_t v)
 {
     hod_segment *s = hod__segment_of(k->segment, v);
     int32_t i = s->forms[v - s->first].span;
@@ -169,7 +169,7 @@ static int leak_from_span(hod_call *k, int32_t v)
     return skippable ? hod__call_need_tape(k) : 0;
 }
 
-int32_t hod__call_value(hod_call *k, hod_tensor *t)
+int32_t hod__call_value(hod_trace_call *k, hod_tensor *t)
 {
     int32_t v = hod__call_known(k, t);
     if (v != HOD_NO_VALUE)
@@ -192,8 +192,8 @@ static bool tape_listens(void)
     return hod__tape && hod__tape->enabled;
 }
 
-static int32_t new_result(hod_call *k, hod_segment *s, const hod_op_call *c, const int32_t *in,
-                          hod_tensor *out)
+static int32_t new_result(hod_trace_call *k, hod_segment *s, const hod_op_call *c,
+                          const int32_t *in, hod_tensor *out)
 {
     hod_meta meta = hod__meta(out);
     int32_t v = hod__segment_value(s, &meta, out->strides);
@@ -248,7 +248,7 @@ bool hod__overlap(const hod_tensor *a, const hod_tensor *b)
 }
 
 /* Behind a break everything is real and nothing has been read, so there the operator fits. */
-const char *hod__record_refusal(hod_call *k, int n, hod_tensor *const *in, bool effect)
+const char *hod__record_refusal(hod_trace_call *k, int n, hod_tensor *const *in, bool effect)
 {
     const hod_segment *s = k->segment;
     for (int i = 0; i < n; i++) {
@@ -268,7 +268,7 @@ const char *hod__record_refusal(hod_call *k, int n, hod_tensor *const *in, bool 
     return NULL;
 }
 
-static int note_effect(hod_call *k, int32_t value, bool accumulate)
+static int note_effect(hod_trace_call *k, int32_t value, bool accumulate)
 {
     hod_segment *s = k->segment;
     hod_effect *e = hod__push(&s->effects, &s->n_effects, &s->cap_effects, sizeof *e);
@@ -281,7 +281,7 @@ static int note_effect(hod_call *k, int32_t value, bool accumulate)
     return hod__call_pend(k, k->handles[value]->storage);
 }
 
-static int append_op(hod_call *k, const hod_op_call *c, int32_t *in, hod_tensor *out)
+static int append_op(hod_trace_call *k, const hod_op_call *c, int32_t *in, hod_tensor *out)
 {
     hod_segment *s = k->segment;
     bool effect = hod__op_info[c->op].class == HOD_EFFECT;
@@ -309,7 +309,7 @@ static int append_op(hod_call *k, const hod_op_call *c, int32_t *in, hod_tensor 
 
 int hod__record_note(hod_recorder *r, const hod_op_call *c, hod_tensor *out)
 {
-    hod_call *k = (hod_call *)r;
+    hod_trace_call *k = (hod_trace_call *)r;
     if (k->failed)
         return -1;
     int32_t in[HOD_OP_MAX_INPUTS];
@@ -332,7 +332,7 @@ failed:
 /* ---- accumulation ---- */
 
 /* The external leaf of this call that `slot` belongs to. */
-static int32_t slot_leaf(const hod_call *k, const hod_grad_slot *slot)
+static int32_t slot_leaf(const hod_trace_call *k, const hod_grad_slot *slot)
 {
     for (int64_t i = 0; i < k->n_bound; i++)
         if (k->bound[i].tensor->requires_grad && hod__links_slot(k->bound[i].tensor) == slot)
@@ -353,7 +353,7 @@ int hod__slot_buffer(hod_grad_slot *slot, const hod_meta *meta)
 }
 
 /* Gradients that were cleared or used after a backward of this segment go on in the next. */
-static const char *accumulate_refusal(hod_call *k, const hod_grad_slot *slot, hod_tensor *g)
+static const char *accumulate_refusal(hod_trace_call *k, const hod_grad_slot *slot, hod_tensor *g)
 {
     const hod_segment *s = k->segment;
     int32_t sum = hod__call_known(k, slot->sum);
@@ -365,7 +365,7 @@ static const char *accumulate_refusal(hod_call *k, const hod_grad_slot *slot, ho
     return hod__record_refusal(k, 2, (hod_tensor *[]){slot->sum, g}, true);
 }
 
-static int record_accumulate(hod_call *k, hod_grad_slot *slot, hod_tensor *g, int32_t leaf)
+static int record_accumulate(hod_trace_call *k, hod_grad_slot *slot, hod_tensor *g, int32_t leaf)
 {
     hod_meta meta[2] = {hod__meta(g), hod__meta(g)}, out;
     if (hod__slot_buffer(slot, &meta[1]) != 0)
@@ -393,7 +393,7 @@ static int record_accumulate(hod_call *k, hod_grad_slot *slot, hod_tensor *g, in
 
 int hod__hook_accumulate(hod_grad_slot *slot, hod_tensor *g)
 {
-    hod_call *k = hod__call_current();
+    hod_trace_call *k = hod__call_current();
     if (k->failed)
         return -1;
     int32_t leaf = slot_leaf(k, slot);
@@ -413,7 +413,7 @@ int hod__hook_accumulate(hod_grad_slot *slot, hod_tensor *g)
 
 /* ---- spans ---- */
 
-static int record_span(hod_call *k, const char *kind, uint64_t key, int32_t value)
+static int record_span(hod_trace_call *k, const char *kind, uint64_t key, int32_t value)
 {
     hod_segment *s = k->segment;
     int32_t parent = innermost_span(k, s);
@@ -435,7 +435,7 @@ static int record_span(hod_call *k, const char *kind, uint64_t key, int32_t valu
 
 int hod__hook_span_begin(const char *kind, uint64_t key, hod_tensor *t)
 {
-    hod_call *k = hod__call_current();
+    hod_trace_call *k = hod__call_current();
     if (k->failed)
         return 0;
     if (strcmp(kind, "tape") == 0) { /* somebody is about to look at the tape */
@@ -464,7 +464,7 @@ int hod__hook_span_begin(const char *kind, uint64_t key, hod_tensor *t)
     return 0;
 }
 
-static void close_span(hod_call *k, hod_open_span *o, const char *kind)
+static void close_span(hod_trace_call *k, hod_open_span *o, const char *kind)
 {
     hod_segment *s = k->segment;
     hod_span_record *p = &o->segment->spans[o->span];
@@ -481,7 +481,7 @@ static void close_span(hod_call *k, hod_open_span *o, const char *kind)
 
 void hod__hook_span_end(const char *kind)
 {
-    hod_call *k = hod__call_current();
+    hod_trace_call *k = hod__call_current();
     if (k->failed || strcmp(kind, "tape") == 0)
         return;
     if (!k->recording && !hod__replay_span_end(k, kind) && hod__replay_fork(k) != 0)
@@ -503,7 +503,7 @@ void hod__hook_span_end(const char *kind)
 
 /* ---- the host looks ---- */
 
-static const char *what_was_read(hod_call *k, const hod_tensor *t)
+static const char *what_was_read(hod_trace_call *k, const hod_tensor *t)
 {
     int32_t v = hod__call_known(k, t);
     if (v == HOD_NO_VALUE)
@@ -515,7 +515,7 @@ static const char *what_was_read(hod_call *k, const hod_tensor *t)
 
 int hod__hook_realise(const hod_tensor *t)
 {
-    hod_call *k = hod__call_current();
+    hod_trace_call *k = hod__call_current();
     if (!k || (hod__call_known(k, t) == HOD_NO_VALUE && !hod__call_is_pending(k, t->storage)))
         return HOD_FAIL_RC(STATE, "read: the values of this %s tensor were never computed",
                            HOD_SHAPE_TEXT(t));
@@ -539,7 +539,7 @@ int hod__hook_realise(const hod_tensor *t)
 
 int hod__hook_write(hod_tensor *t)
 {
-    hod_call *k = hod__call_current();
+    hod_trace_call *k = hod__call_current();
     if (!k || k->failed)
         return 0;
     const hod_segment *s = k->segment;
@@ -553,7 +553,7 @@ int hod__hook_write(hod_tensor *t)
 
 /* ---- where recording begins ---- */
 
-int hod__call_record(hod_call *k, hod_segment *parent, int32_t first)
+int hod__call_record(hod_trace_call *k, hod_segment *parent, int32_t first)
 {
     hod_segment *s = hod__segment_new(parent, first);
     if (!s)

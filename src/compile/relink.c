@@ -9,13 +9,13 @@
 #include "compile/trace.h"
 
 /* Versions count in-place changes; a rebuilt link must save the one its value had then. */
-void hod__call_shift_versions(hod_call *k, hod_segment *s, int64_t entries, int by)
+void hod__call_shift_versions(hod_trace_call *k, hod_segment *s, int64_t entries, int by)
 {
     for (int64_t i = 0; i < s->n_effects && s->effects[i].entry < entries; i++)
         k->handles[s->effects[i].value]->storage->version += (uint32_t)by;
 }
 
-static int relink_op(hod_call *k, hod_segment *s, const hod_entry *e)
+static int relink_op(hod_trace_call *k, hod_segment *s, const hod_entry *e)
 {
     hod_tensor *in[HOD_OP_MAX_INPUTS];
     hod_attrs attrs;
@@ -28,13 +28,13 @@ static int relink_op(hod_call *k, hod_segment *s, const hod_entry *e)
     return hod__links_note(&c, e->out == HOD_NO_VALUE ? in[0] : k->handles[e->out]);
 }
 
-static void restore_versions(hod_call *k, hod_segment *s, int64_t *effect, int64_t entry)
+static void restore_versions(hod_trace_call *k, hod_segment *s, int64_t *effect, int64_t entry)
 {
     for (; *effect < s->n_effects && s->effects[*effect].entry <= entry; ++*effect)
         k->handles[s->effects[*effect].value]->storage->version++;
 }
 
-static int relink(hod_call *k, hod_segment *s, int64_t entries)
+static int relink(hod_trace_call *k, hod_segment *s, int64_t entries)
 {
     int rc = 0;
     int64_t effect = 0;
@@ -54,7 +54,7 @@ static int relink(hod_call *k, hod_segment *s, int64_t entries)
     return rc;
 }
 
-static int relink_path(hod_call *k, hod_segment *s, int64_t entries)
+static int relink_path(hod_trace_call *k, hod_segment *s, int64_t entries)
 {
     if (!s)
         return 0;
@@ -62,7 +62,7 @@ static int relink_path(hod_call *k, hod_segment *s, int64_t entries)
                                                                         : -1;
 }
 
-int hod__call_relink(hod_call *k)
+int hod__call_relink(hod_trace_call *k)
 {
     hod__call_shift_versions(k, k->segment, k->cursor, -1);
     for (hod_segment *s = k->segment->parent; s; s = s->parent)
@@ -70,7 +70,7 @@ int hod__call_relink(hod_call *k)
     return relink_path(k, k->segment, k->cursor);
 }
 
-int hod__call_need_tape(hod_call *k)
+int hod__call_need_tape(hod_trace_call *k)
 {
     for (hod_segment *s = k->segment; s; s = s->parent)
         s->tape = true;

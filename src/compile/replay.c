@@ -23,13 +23,13 @@ static hod_external *external_of(hod_segment *s, int32_t v)
                                                          : NULL;
 }
 
-static bool can_bind(hod_call *k, const hod_external *e, const hod_tensor *t)
+static bool can_bind(hod_trace_call *k, const hod_external *e, const hod_tensor *t)
 {
     return t->storage->data && hod__external_fits(e, t) && hod__links_open(t) == e->has_graph &&
            hod__call_known(k, t) == HOD_NO_VALUE;
 }
 
-static int bind(hod_call *k, const hod_external *e, hod_tensor *t)
+static int bind(hod_trace_call *k, const hod_external *e, hod_tensor *t)
 {
     if (t != e->last) {
         int32_t *place = hod__push(&k->shifted, &k->n_shifted, &k->cap_shifted, sizeof *place);
@@ -41,7 +41,8 @@ static int bind(hod_call *k, const hod_external *e, hod_tensor *t)
 }
 
 /* Compares tensors with values of which some are new externals, and binds those. */
-static bool match_new(hod_call *k, hod_segment *s, int n, const int32_t *in, hod_tensor *const *t)
+static bool match_new(hod_trace_call *k, hod_segment *s, int n, const int32_t *in,
+                      hod_tensor *const *t)
 {
     hod_tensor *fresh[HOD_OP_MAX_INPUTS];
     int32_t next = k->n_values;
@@ -70,7 +71,7 @@ static bool match_new(hod_call *k, hod_segment *s, int n, const int32_t *in, hod
     return true;
 }
 
-void hod__replay_unbind(hod_call *k, int64_t n, int64_t shifted, int32_t values)
+void hod__replay_unbind(hod_trace_call *k, int64_t n, int64_t shifted, int32_t values)
 {
     while (k->n_bound > n) {
         hod_bound *b = &k->bound[--k->n_bound];
@@ -82,7 +83,7 @@ void hod__replay_unbind(hod_call *k, int64_t n, int64_t shifted, int32_t values)
     k->n_values = values;
 }
 
-static bool is_shifted(const hod_call *k, int32_t v)
+static bool is_shifted(const hod_trace_call *k, int32_t v)
 {
     for (int64_t i = 0; i < k->n_shifted; i++)
         if (k->shifted[i] == v)
@@ -101,7 +102,7 @@ static bool is_read_here(const hod_segment *s, int32_t v)
 /* Whether the tensor changed in place shares memory with another that this segment reads. The
  * tensors of the last call were compared then, so usually only those that took another's place are
  * looked at. */
-static bool is_alone(const hod_call *k, const hod_segment *s, int32_t v)
+static bool is_alone(const hod_trace_call *k, const hod_segment *s, int32_t v)
 {
     const hod_tensor *t = k->handles[v];
     if (k->mixed || is_shifted(k, v)) {
@@ -118,7 +119,7 @@ static bool is_alone(const hod_call *k, const hod_segment *s, int32_t v)
     return true;
 }
 
-static bool match_op(hod_call *k, hod_segment *s, const hod_op_call *c)
+static bool match_op(hod_trace_call *k, hod_segment *s, const hod_op_call *c)
 {
     const hod_entry *e = &s->entries[k->cursor];
     if (k->cursor >= s->n || e->kind != HOD_ENTRY_OP || e->op != (int16_t)c->op || e->n != c->n ||
@@ -146,7 +147,7 @@ static bool match_op(hod_call *k, hod_segment *s, const hod_op_call *c)
     return false;
 }
 
-static hod_grad_slot *effect_slot(hod_call *k, const hod_effect *e)
+static hod_grad_slot *effect_slot(hod_trace_call *k, const hod_effect *e)
 {
     hod_segment *maker = hod__segment_of(k->segment, e->value);
     const hod_external *sum = &maker->externals[maker->values[e->value - maker->first].external];
@@ -160,7 +161,8 @@ static bool can_accumulate(const hod_effect *e, const hod_grad_slot *slot)
 
 /* ---- the beginning ---- */
 
-bool hod__replay_begin(hod_call *k, hod_segment *s, const int32_t *pattern, hod_tensor *const *in)
+bool hod__replay_begin(hod_trace_call *k, hod_segment *s, const int32_t *pattern,
+                       hod_tensor *const *in)
 {
     int n = k->fn->spec.inputs;
     if (memcmp(s->pattern, pattern, ((size_t)n + 1) * sizeof *pattern) != 0)
@@ -181,7 +183,7 @@ bool hod__replay_begin(hod_call *k, hod_segment *s, const int32_t *pattern, hod_
 
 /* ---- answering ---- */
 
-static hod_tensor *answer_effect(hod_call *k, hod_segment *s, const hod_entry *e,
+static hod_tensor *answer_effect(hod_trace_call *k, hod_segment *s, const hod_entry *e,
                                  const hod_op_call *c)
 {
     int32_t dst = s->in[e->in];
@@ -190,7 +192,7 @@ static hod_tensor *answer_effect(hod_call *k, hod_segment *s, const hod_entry *e
     return c->in[0];
 }
 
-static hod_tensor *answer(hod_call *k, hod_segment *s, const hod_op_call *c)
+static hod_tensor *answer(hod_trace_call *k, hod_segment *s, const hod_op_call *c)
 {
     const hod_entry *e = &s->entries[k->cursor];
     hod_tensor *h = e->out == HOD_NO_VALUE
@@ -209,13 +211,13 @@ static hod_tensor *answer(hod_call *k, hod_segment *s, const hod_op_call *c)
 
 /* ---- siblings ---- */
 
-static hod_segment *siblings(const hod_call *k)
+static hod_segment *siblings(const hod_trace_call *k)
 {
     return k->segment->parent ? k->segment->parent->children : k->fn->roots;
 }
 
 /* Goes on in another segment that begins as this one did. */
-static int switch_to(hod_call *k, hod_segment *s)
+static int switch_to(hod_trace_call *k, hod_segment *s)
 {
     hod__segment_swap_handles(s, k->segment, k->n_values);
     for (int64_t i = 0; i < k->n_open; i++)
@@ -232,7 +234,7 @@ static int switch_to(hod_call *k, hod_segment *s)
 }
 
 /* A sibling may know fewer values than handles has room for, never more than was reserved. */
-static bool takes_part(const hod_call *k, const hod_segment *s)
+static bool takes_part(const hod_trace_call *k, const hod_segment *s)
 {
     return s != k->segment && hod__segment_same_prefix(k->segment, s, k->cursor, k->n_values);
 }
@@ -244,7 +246,7 @@ static bool next_is_op(const hod_segment *s, int64_t cursor, const hod_op_call *
 }
 
 /* Where the recording had to break before the next operator, this call breaks, too. */
-static bool follow_forced_break(hod_call *k)
+static bool follow_forced_break(hod_trace_call *k)
 {
     hod_segment *s = k->segment;
     if (!hod__replay_end(k, true, true))
@@ -257,7 +259,7 @@ static bool follow_forced_break(hod_call *k)
 }
 
 /* assign(x[1:], x[:-1]): the source is read out completely first, by a program of its own. */
-static hod_tensor *untangle(hod_call *k, const hod_op_call *c)
+static hod_tensor *untangle(hod_trace_call *k, const hod_op_call *c)
 {
     hod_tensor *copy = hod__op(HOD_OP_contiguous, &(hod_attrs){0}, 1, &c->in[1]);
     if (!copy || hod__call_break(k, "a tensor is assigned to a part of itself", false) != 0)
@@ -271,7 +273,7 @@ static bool is_tangled(const hod_op_call *c)
            !hod__same_view(c->in[0], c->in[1]);
 }
 
-static hod_tensor *find_answer(hod_call *k, const hod_op_call *c)
+static hod_tensor *find_answer(hod_trace_call *k, const hod_op_call *c)
 {
     if (match_op(k, k->segment, c))
         return answer(k, k->segment, c);
@@ -288,7 +290,7 @@ static hod_tensor *find_answer(hod_call *k, const hod_op_call *c)
 
 hod_tensor *hod__replay_op(hod_recorder *r, const hod_op_call *c)
 {
-    hod_call *k = (hod_call *)r;
+    hod_trace_call *k = (hod_trace_call *)r;
     if (k->failed)
         return NULL;
     if (is_tangled(c))
@@ -306,7 +308,7 @@ static bool ends_so(const hod_segment *s, int64_t cursor, bool broken, bool forc
     return s->n == cursor && s->broken == broken && s->forced == forced;
 }
 
-bool hod__replay_end(hod_call *k, bool broken, bool forced)
+bool hod__replay_end(hod_trace_call *k, bool broken, bool forced)
 {
     if (ends_so(k->segment, k->cursor, broken, forced))
         return true;
@@ -319,7 +321,7 @@ bool hod__replay_end(hod_call *k, bool broken, bool forced)
     return false;
 }
 
-int hod__replay_fork(hod_call *k)
+int hod__replay_fork(hod_trace_call *k)
 {
     hod_segment *from = k->segment;
     if (hod__call_record(k, from->parent, from->first) != 0)
@@ -348,7 +350,7 @@ static const hod_effect *effect_at(const hod_segment *s, int64_t entry)
     return NULL;
 }
 
-static bool match_accumulate(hod_call *k, hod_segment *s, hod_grad_slot *slot, hod_tensor *g)
+static bool match_accumulate(hod_trace_call *k, hod_segment *s, hod_grad_slot *slot, hod_tensor *g)
 {
     const hod_entry *e = &s->entries[k->cursor];
     if (k->cursor >= s->n || e->kind != HOD_ENTRY_ACCUMULATE)
@@ -367,7 +369,7 @@ static bool match_accumulate(hod_call *k, hod_segment *s, hod_grad_slot *slot, h
     return true;
 }
 
-static bool find_accumulate(hod_call *k, hod_grad_slot *slot, hod_tensor *g)
+static bool find_accumulate(hod_trace_call *k, hod_grad_slot *slot, hod_tensor *g)
 {
     bool found = match_accumulate(k, k->segment, slot, g);
     for (hod_segment *s = siblings(k); s && !found && !k->failed; s = s->sibling) {
@@ -380,7 +382,7 @@ static bool find_accumulate(hod_call *k, hod_grad_slot *slot, hod_tensor *g)
     return found;
 }
 
-bool hod__replay_accumulate(hod_call *k, hod_grad_slot *slot, hod_tensor *g)
+bool hod__replay_accumulate(hod_trace_call *k, hod_grad_slot *slot, hod_tensor *g)
 {
     while (!k->recording && !k->failed) {
         if (find_accumulate(k, slot, g))
@@ -392,7 +394,7 @@ bool hod__replay_accumulate(hod_call *k, hod_grad_slot *slot, hod_tensor *g)
 }
 
 /* What stands for external e without its operators being seen. */
-static hod_tensor *unseen(hod_call *k, hod_segment *s, const hod_external *e)
+static hod_tensor *unseen(hod_trace_call *k, hod_segment *s, const hod_external *e)
 {
     if (e->leaf == HOD_NO_VALUE)
         return e->pin ? e->pin : e->hold;
@@ -403,7 +405,7 @@ static hod_tensor *unseen(hod_call *k, hod_segment *s, const hod_external *e)
     return slot && hod__slot_buffer(slot, &e->meta) == 0 ? slot->sum : NULL;
 }
 
-static bool bind_unseen(hod_call *k, hod_segment *s, const hod_span_record *p)
+static bool bind_unseen(hod_trace_call *k, hod_segment *s, const hod_span_record *p)
 {
     for (int32_t i = p->first_external; i < p->end_external; i++) {
         const hod_external *e = &s->externals[i];
@@ -419,7 +421,7 @@ static bool bind_unseen(hod_call *k, hod_segment *s, const hod_span_record *p)
     return true;
 }
 
-bool hod__replay_stretch(hod_call *k, hod_segment *s, const hod_span_record *p)
+bool hod__replay_stretch(hod_trace_call *k, hod_segment *s, const hod_span_record *p)
 {
     int64_t bound = k->n_bound, shifted = k->n_shifted;
     int32_t values = k->n_values;
@@ -445,7 +447,8 @@ bool hod__replay_stretch(hod_call *k, hod_segment *s, const hod_span_record *p)
 }
 
 /* Binds t where the span is its first occurrence. */
-static bool match_span(hod_call *k, hod_segment *s, const char *kind, uint64_t key, hod_tensor *t)
+static bool match_span(hod_trace_call *k, hod_segment *s, const char *kind, uint64_t key,
+                       hod_tensor *t)
 {
     if (k->cursor >= s->n || s->entries[k->cursor].kind != HOD_ENTRY_SPAN)
         return false;
@@ -455,7 +458,7 @@ static bool match_span(hod_call *k, hod_segment *s, const char *kind, uint64_t k
     return !t || match_new(k, s, 1, &p->value, &t);
 }
 
-static int enter_span(hod_call *k)
+static int enter_span(hod_trace_call *k)
 {
     hod_segment *s = k->segment;
     int32_t span = s->entries[k->cursor].in;
@@ -474,7 +477,7 @@ static int enter_span(hod_call *k)
     return 0;
 }
 
-static int find_span(hod_call *k, const char *kind, uint64_t key, hod_tensor *t)
+static int find_span(hod_trace_call *k, const char *kind, uint64_t key, hod_tensor *t)
 {
     int64_t bound = k->n_bound, shifted = k->n_shifted;
     int32_t values = k->n_values;
@@ -494,7 +497,7 @@ static int find_span(hod_call *k, const char *kind, uint64_t key, hod_tensor *t)
     return found;
 }
 
-int hod__replay_span_begin(hod_call *k, const char *kind, uint64_t key, hod_tensor *t)
+int hod__replay_span_begin(hod_trace_call *k, const char *kind, uint64_t key, hod_tensor *t)
 {
     int found = -1;
     while (found < 0 && !k->recording && !k->failed) {
@@ -505,7 +508,7 @@ int hod__replay_span_begin(hod_call *k, const char *kind, uint64_t key, hod_tens
     return found;
 }
 
-bool hod__replay_span_end(hod_call *k, const char *kind)
+bool hod__replay_span_end(hod_trace_call *k, const char *kind)
 {
     const hod_segment *s = k->segment;
     if (k->cursor >= s->n || s->entries[k->cursor].kind != HOD_ENTRY_SPAN_END ||

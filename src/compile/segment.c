@@ -19,13 +19,13 @@ static int references(atomic_int *refs)
 }
 
 /* Results computed in this segment and made in this call. */
-static inline bool is_computed(const hod_call *k, const hod_segment *s, int64_t i)
+static inline bool is_computed(const hod_trace_call *k, const hod_segment *s, int64_t i)
 {
     return s->values[i].computed && k->handles[s->first + i];
 }
 
 /* scratch[i] = HELD for every result i, not a view, whose memory somebody may look at. */
-static void mark_held(hod_call *k, const hod_segment *s)
+static void mark_held(hod_trace_call *k, const hod_segment *s)
 {
     int32_t *held = k->scratch;
     int64_t n = k->n_values - s->first < s->n_values ? k->n_values - s->first : s->n_values;
@@ -58,7 +58,7 @@ void hod__segment_drop_links(hod_segment *s)
 /* ---- finishing a recording ---- */
 
 /* Gradient sums first read inside a span belong to leaves: bind them through the leaf. */
-static void find_leaves(hod_call *k, hod_segment *s)
+static void find_leaves(hod_trace_call *k, hod_segment *s)
 {
     for (int64_t i = 0; i < s->n_externals; i++) {
         hod_external *e = &s->externals[i];
@@ -77,7 +77,7 @@ static void find_leaves(hod_call *k, hod_segment *s)
 }
 
 /* Spans whose results are still held do more than their effects: they cannot be skipped. */
-static bool unskip_held(hod_call *k, hod_segment *s)
+static bool unskip_held(hod_trace_call *k, hod_segment *s)
 {
     bool any = false;
     for (int64_t i = 0; i < s->n_values; i++) {
@@ -92,7 +92,7 @@ static bool unskip_held(hod_call *k, hod_segment *s)
 }
 
 /* True when a value that is held has a history backward could go through. */
-static bool history_held(hod_call *k)
+static bool history_held(hod_trace_call *k)
 {
     for (int32_t v = 0; v < k->n_values; v++) {
         const hod_segment *s = hod__segment_of(k->segment, v);
@@ -126,7 +126,7 @@ static void forget_spans(hod_segment *s)
     }
 }
 
-static void link_segment(hod_call *k, hod_segment *s)
+static void link_segment(hod_trace_call *k, hod_segment *s)
 {
     hod_fn *f = k->fn;
     hod_segment **list = s->parent ? &s->parent->children : &f->roots;
@@ -146,7 +146,7 @@ static void warn_traces(hod_fn *f)
     f->warned_traces = true;
 }
 
-static int finish_recording(hod_call *k, hod_segment *s, bool broken, bool forced)
+static int finish_recording(hod_trace_call *k, hod_segment *s, bool broken, bool forced)
 {
     s->broken = broken;
     s->forced = forced;
@@ -172,7 +172,7 @@ static int finish_recording(hod_call *k, hod_segment *s, bool broken, bool force
 }
 
 /* A replay: values that nobody held before become outputs, too. */
-static int widen_outputs(hod_call *k, hod_segment *s)
+static int widen_outputs(hod_trace_call *k, hod_segment *s)
 {
     bool wider = false;
     mark_held(k, s);
@@ -188,7 +188,7 @@ static int widen_outputs(hod_call *k, hod_segment *s)
 
 /* ---- going on ---- */
 
-static int begin_next(hod_call *k)
+static int begin_next(hod_trace_call *k)
 {
     hod_segment *s = k->segment, *next = s->recent ? s->recent : s->children;
     if (k->recording)
@@ -203,7 +203,7 @@ static int begin_next(hod_call *k)
     return next->tape && !k->taping ? hod__call_need_tape(k) : 0;
 }
 
-int hod__call_end_segment(hod_call *k, bool broken, bool forced)
+int hod__call_end_segment(hod_trace_call *k, bool broken, bool forced)
 {
     if (!k->recording && !hod__replay_end(k, broken, forced) && hod__replay_fork(k) != 0)
         return -1;
@@ -218,7 +218,7 @@ int hod__call_end_segment(hod_call *k, bool broken, bool forced)
     return broken ? begin_next(k) : 0;
 }
 
-int hod__call_break(hod_call *k, const char *reason, bool forced)
+int hod__call_break(hod_trace_call *k, const char *reason, bool forced)
 {
     hod_fn *f = k->fn;
     hod_graph_break *b = &f->report.last_break;
@@ -254,7 +254,7 @@ static void let_go(hod_fn *f, hod_value *v)
     v->handle->storage = f->nothing;
 }
 
-static void settle_segment(hod_call *k, hod_segment *s)
+static void settle_segment(hod_trace_call *k, hod_segment *s)
 {
     hod__segment_drop_links(s);
     mark_held(k, s);
@@ -276,7 +276,7 @@ static void settle_segment(hod_call *k, hod_segment *s)
         forget_spans(s);
 }
 
-static void release_externals(hod_call *k)
+static void release_externals(hod_trace_call *k)
 {
     for (int64_t i = 0; i < k->n_bound; i++)
         hod_tensor_release(k->bound[i].tensor);
@@ -285,7 +285,7 @@ static void release_externals(hod_call *k)
     k->n_bound = k->n_values = 0;
 }
 
-static void free_transient(hod_call *k)
+static void free_transient(hod_trace_call *k)
 {
     while (k->segment && k->transient && k->recording) {
         hod_segment *parent = k->segment->parent;
@@ -299,7 +299,7 @@ static void free_transient(hod_call *k)
     }
 }
 
-void hod__call_settle(hod_call *k)
+void hod__call_settle(hod_trace_call *k)
 {
     hod_fn *f = k->fn;
     for (hod_segment *s = k->segment; s; s = s->parent) {
@@ -315,7 +315,7 @@ void hod__call_settle(hod_call *k)
     release_externals(k);
 }
 
-void hod__call_undo(hod_call *k)
+void hod__call_undo(hod_trace_call *k)
 {
     while (k->n_slots > 0) {
         k->n_slots--;
@@ -327,7 +327,7 @@ void hod__call_undo(hod_call *k)
         hod__call_shift_versions(k, s, k->recording || s != k->segment ? s->n : k->cursor, -1);
 }
 
-void hod__call_abandon(hod_call *k)
+void hod__call_abandon(hod_trace_call *k)
 {
     hod__call_unpend(k);
     hod__call_undo(k);

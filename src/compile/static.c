@@ -10,7 +10,7 @@
 #include "compile/tape_links.h"
 #include "compile/trace.h"
 
-int hod__static_note(hod_call *k, hod_tensor *const *out)
+int hod__static_note(hod_trace_call *k, hod_tensor *const *out)
 {
     hod_segment *s = k->segment;
     hod_fn *f = k->fn;
@@ -57,7 +57,7 @@ hod_segment *hod__static_find(hod_fn *f, hod_tensor *const *in)
 }
 
 /* The handle of value v, made as its operator would have. */
-static hod_tensor *handle_of(hod_call *k, hod_segment *s, int32_t v)
+static hod_tensor *handle_of(hod_trace_call *k, hod_segment *s, int32_t v)
 {
     if (k->handles[v])
         return k->handles[v];
@@ -68,7 +68,7 @@ static hod_tensor *handle_of(hod_call *k, hod_segment *s, int32_t v)
     return hod__replay_handle(k, s, v, in0);
 }
 
-int hod__static_run(hod_call *k, hod_segment *s, hod_tensor *const *in, hod_tensor **out)
+int hod__static_run(hod_trace_call *k, hod_segment *s, hod_tensor *const *in, hod_tensor **out)
 {
     int n = k->fn->spec.outputs, inputs = 0;
     if (!hod__replay_begin(k, s, k->fn->pattern, in))
@@ -98,7 +98,7 @@ int hod__static_run(hod_call *k, hod_segment *s, hod_tensor *const *in, hod_tens
     return -1;
 }
 
-int hod__static_check(hod_call *k, const hod_segment *s)
+int hod__static_check(hod_trace_call *k, const hod_segment *s)
 {
     const hod_fn *f = k->fn;
     if (k->segment != s || k->cursor != s->n)

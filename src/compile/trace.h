@@ -184,7 +184,7 @@ typedef struct hod_bound {
 } hod_bound;
 
 /* One call under way. Kept between calls for its memory. */
-typedef struct hod_call {
+typedef struct hod_trace_call {
     hod_recorder recorder; /* first */
     struct hod_fn *fn;
     hod_segment *promise; /* static mode: what a known call ran */
@@ -213,7 +213,7 @@ typedef struct hod_call {
     int64_t n_slots, cap_slots;
     hod_open_span *open;
     int64_t n_open, cap_open;
-} hod_call;
+} hod_trace_call;
 
 struct hod_arena {
     hod_device *device;
@@ -229,7 +229,7 @@ struct hod_fn {
     hod_segment *roots, *recent;
     hod_arena own, *arena;
     hod_storage *nothing; /* what dead views of outside tensors point at */
-    hod_call call;
+    hod_trace_call call;
     int32_t *pattern;  /* the number of each input of this call, then NO_VALUE */
     hod_tensor **out;  /* results of a preparation */
     hod_segment *last; /* the last segment of the last finished call */
@@ -265,47 +265,47 @@ void hod__entry_attrs(const hod_segment *s, const hod_entry *e, hod_attrs *out);
 
 /* ---- trace_graph.c: from entries to the graph ---- */
 /* Adds entry i of the segment being recorded to its graph. 0 or -1. */
-int hod__graph_step(hod_call *k, hod_segment *s, int64_t i);
+int hod__graph_step(hod_trace_call *k, hod_segment *s, int64_t i);
 /* True when v comes into this segment's graph as an input. */
 bool hod__value_is_input(const hod_segment *s, int32_t v);
 /* True when some node reads the node that holds v now. */
-bool hod__value_node_is_read(const hod_call *k, const hod_segment *s, int32_t v);
+bool hod__value_node_is_read(const hod_trace_call *k, const hod_segment *s, int32_t v);
 /* The node that holds v now; makes an input or a view anew where needed. */
-hod_ref hod__value_node(hod_call *k, hod_segment *s, int32_t v);
+hod_ref hod__value_node(hod_trace_call *k, hod_segment *s, int32_t v);
 
 /* ---- record.c ---- */
 int hod__record_note(hod_recorder *r, const hod_op_call *c, hod_tensor *out);
 /* The number of t, which becomes an external if it is none yet. NO_VALUE with an error. */
-int32_t hod__call_value(hod_call *k, hod_tensor *t);
+int32_t hod__call_value(hod_trace_call *k, hod_tensor *t);
 /* As above, but NO_VALUE without an error when t is unknown. */
-int32_t hod__call_known(hod_call *k, const hod_tensor *t);
+int32_t hod__call_known(hod_trace_call *k, const hod_tensor *t);
 /* Gives t the number v, counted until the end of the call. 0 or -1. */
-int hod__call_bind(hod_call *k, int32_t v, hod_tensor *t);
+int hod__call_bind(hod_trace_call *k, int32_t v, hod_tensor *t);
 /* Room for n more values. 0 or -1. */
-int hod__call_reserve(hod_call *k, int64_t n);
+int hod__call_reserve(hod_trace_call *k, int64_t n);
 /* Takes the data of a changed tensor's storage away until the effect has run. 0 or -1. */
-int hod__call_pend(hod_call *k, hod_storage *s);
-bool hod__call_is_pending(const hod_call *k, const hod_storage *s);
+int hod__call_pend(hod_trace_call *k, hod_storage *s);
+bool hod__call_is_pending(const hod_trace_call *k, const hod_storage *s);
 /* Gives all storages their data back. */
-void hod__call_unpend(hod_call *k);
-int hod__call_use_slot(hod_call *k, hod_grad_slot *slot);
+void hod__call_unpend(hod_trace_call *k);
+int hod__call_use_slot(hod_trace_call *k, hod_grad_slot *slot);
 /* Replays of the segments of this call must build the tape; rebuilds it now. 0 or -1. */
-int hod__call_need_tape(hod_call *k);
+int hod__call_need_tape(hod_trace_call *k);
 /* Begins recording a segment behind `parent` (NULL: at the beginning) whose values start at
  * `first`. 0 or -1. */
-int hod__call_record(hod_call *k, hod_segment *parent, int32_t first);
+int hod__call_record(hod_trace_call *k, hod_segment *parent, int32_t first);
 /* Links every value so far to its origin on the tape, as if it had listened. 0 or -1. */
-int hod__call_relink(hod_call *k);
+int hod__call_relink(hod_trace_call *k);
 /* Adds `by` to the versions of what the first entries of s changed. */
-void hod__call_shift_versions(hod_call *k, hod_segment *s, int64_t entries, int by);
+void hod__call_shift_versions(hod_trace_call *k, hod_segment *s, int64_t entries, int by);
 /* The buffer of a slot, made with this meta if there is none. 0 or -1. */
 int hod__slot_buffer(hod_grad_slot *slot, const hod_meta *meta);
 /* Why an operator with these inputs must begin a new segment, or NULL. */
-const char *hod__record_refusal(hod_call *k, int n, hod_tensor *const *in, bool effect);
+const char *hod__record_refusal(hod_trace_call *k, int n, hod_tensor *const *in, bool effect);
 bool hod__same_view(const hod_tensor *a, const hod_tensor *b);
 /* True when the elements of the two may share memory. */
 bool hod__overlap(const hod_tensor *a, const hod_tensor *b);
-int hod__record_external(hod_call *k, hod_segment *s, hod_tensor *t, bool is_input);
+int hod__record_external(hod_trace_call *k, hod_segment *s, hod_tensor *t, bool is_input);
 /* Hooks. */
 int hod__hook_accumulate(hod_grad_slot *slot, hod_tensor *g);
 int hod__hook_span_begin(const char *kind, uint64_t key, hod_tensor *t);
@@ -315,41 +315,42 @@ int hod__hook_write(hod_tensor *t);
 
 /* ---- replay.c ---- */
 /* Follows root s with these inputs if it fits them. False if not. */
-bool hod__replay_begin(hod_call *k, hod_segment *s, const int32_t *pattern, hod_tensor *const *in);
+bool hod__replay_begin(hod_trace_call *k, hod_segment *s, const int32_t *pattern,
+                       hod_tensor *const *in);
 hod_tensor *hod__replay_op(hod_recorder *r, const hod_op_call *c);
-bool hod__replay_accumulate(hod_call *k, hod_grad_slot *slot, hod_tensor *g);
+bool hod__replay_accumulate(hod_trace_call *k, hod_grad_slot *slot, hod_tensor *g);
 /* 1: skipped. 0: matched, run it. -1: no match. */
-int hod__replay_span_begin(hod_call *k, const char *kind, uint64_t key, hod_tensor *t);
-bool hod__replay_span_end(hod_call *k, const char *kind);
+int hod__replay_span_begin(hod_trace_call *k, const char *kind, uint64_t key, hod_tensor *t);
+bool hod__replay_span_end(hod_trace_call *k, const char *kind);
 /* True when a known segment ends here so. */
-bool hod__replay_end(hod_call *k, bool broken, bool forced);
+bool hod__replay_end(hod_trace_call *k, bool broken, bool forced);
 /* Turns the replay into a recording: copies what matched so far. 0 or -1. */
-int hod__replay_fork(hod_call *k);
+int hod__replay_fork(hod_trace_call *k);
 /* Gives back the externals bound since there were n of them. */
-void hod__replay_unbind(hod_call *k, int64_t n, int64_t shifted, int32_t values);
+void hod__replay_unbind(hod_trace_call *k, int64_t n, int64_t shifted, int32_t values);
 /* Binds the externals and does the effects of a stretch without its entries, all or nothing.
  * False when something is not as recorded. */
-bool hod__replay_stretch(hod_call *k, hod_segment *s, const hod_span_record *p);
+bool hod__replay_stretch(hod_trace_call *k, hod_segment *s, const hod_span_record *p);
 
 /* ---- handles.c ---- */
 /* Gives back the memory of outputs that nobody holds any more, until the segment runs again. */
 void hod__segment_rest(hod_segment *s);
 /* The handle a replay hands out for result v, made from `in0` (NULL: no input). NULL: no memory. */
-hod_tensor *hod__replay_handle(hod_call *k, hod_segment *s, int32_t v, hod_tensor *in0);
+hod_tensor *hod__replay_handle(hod_trace_call *k, hod_segment *s, int32_t v, hod_tensor *in0);
 
 /* ---- segment.c: the end of a segment ---- */
 /* Ends the current segment: compiles it if it is new, runs it. At a break goes on with the next
  * one. 0 or -1. */
-int hod__call_end_segment(hod_call *k, bool broken, bool forced);
+int hod__call_end_segment(hod_trace_call *k, bool broken, bool forced);
 /* A graph break here. `reason` says why. `forced`: not the host asks for it but the operator that
  * comes next, so replays must see it coming. 0 or -1. */
-int hod__call_break(hod_call *k, const char *reason, bool forced);
+int hod__call_break(hod_trace_call *k, const char *reason, bool forced);
 /* After a finished call: what stays cached, what is let go. */
-void hod__call_settle(hod_call *k);
+void hod__call_settle(hod_trace_call *k);
 /* After a failed one: as if it had not been called, except for segments that already ran. */
-void hod__call_abandon(hod_call *k);
+void hod__call_abandon(hod_trace_call *k);
 /* What was changed while nothing should be: versions, and which gradients are present. */
-void hod__call_undo(hod_call *k);
+void hod__call_undo(hod_trace_call *k);
 /* Frees the autograd fields of cached handles nobody else holds. */
 void hod__segment_drop_links(hod_segment *s);
 
@@ -358,20 +359,20 @@ void hod__segment_drop_links(hod_segment *s);
  * -1. */
 int hod__segment_build(hod_fn *f, hod_segment *s, bool interpret);
 /* Computes all outputs that are wanted, and the effects. 0 or -1. */
-int hod__segment_run(hod_call *k, hod_segment *s);
+int hod__segment_run(hod_trace_call *k, hod_segment *s);
 int hod__arena_reserve(hod_arena *a, int64_t bytes);
 
 /* ---- static.c: HOD_COMPILE_REDUCE_OVERHEAD ---- */
 /* Remembers a finished call of the body, so that the next one can do without. 0 or -1. */
-int hod__static_note(hod_call *k, hod_tensor *const *out);
+int hod__static_note(hod_trace_call *k, hod_tensor *const *out);
 /* The segment that a call with these inputs would run, or NULL. */
 hod_segment *hod__static_find(hod_fn *f, hod_tensor *const *in);
 /* Runs s without the body; results are counted. 1: done. 0: not possible now. -1: failed. */
-int hod__static_run(hod_call *k, hod_segment *s, hod_tensor *const *in, hod_tensor **out);
+int hod__static_run(hod_trace_call *k, hod_segment *s, hod_tensor *const *in, hod_tensor **out);
 /* -1 with an error when this call of the body was not what s promised. */
-int hod__static_check(hod_call *k, const hod_segment *s);
+int hod__static_check(hod_trace_call *k, const hod_segment *s);
 
 /* The call of this thread; NULL outside compiled functions. */
-hod_call *hod__call_current(void);
+hod_trace_call *hod__call_current(void);
 
 #endif

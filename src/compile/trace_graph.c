@@ -17,7 +17,7 @@ bool hod__value_is_input(const hod_segment *s, int32_t v)
     return v < s->first || s->values[v - s->first].external >= 0;
 }
 
-static hod_ref add_input(hod_call *k, hod_segment *s, int32_t v)
+static hod_ref add_input(hod_trace_call *k, hod_segment *s, int32_t v)
 {
     hod_segment *maker = hod__segment_of(s, v);
     const hod_value *value = &maker->values[v - maker->first];
@@ -40,7 +40,7 @@ static hod_ref add_input(hod_call *k, hod_segment *s, int32_t v)
     return r;
 }
 
-static hod_ref add_op(hod_call *k, hod_segment *s, const hod_entry *e, const hod_meta *meta)
+static hod_ref add_op(hod_trace_call *k, hod_segment *s, const hod_entry *e, const hod_meta *meta)
 {
     hod_ref in[HOD_OP_MAX_INPUTS];
     for (int i = 0; i < e->n; i++) {
@@ -61,7 +61,7 @@ static hod_ref add_op(hod_call *k, hod_segment *s, const hod_entry *e, const hod
     return r;
 }
 
-hod_ref hod__value_node(hod_call *k, hod_segment *s, int32_t v)
+hod_ref hod__value_node(hod_trace_call *k, hod_segment *s, int32_t v)
 {
     hod_live *live = &k->live[v];
     if (hod__value_is_input(s, v))
@@ -90,7 +90,7 @@ static bool is_borrowed(const hod_graph *g, hod_ref r)
     return true;
 }
 
-static int step_assign(hod_call *k, hod_segment *s, const hod_entry *e)
+static int step_assign(hod_trace_call *k, hod_segment *s, const hod_entry *e)
 {
     int32_t dst = s->in[e->in], src = s->in[e->in + 1];
     hod_ref in[2] = {HOD_NO_REF, hod__value_node(k, s, src)};
@@ -120,7 +120,7 @@ static int step_assign(hod_call *k, hod_segment *s, const hod_entry *e)
     return 0;
 }
 
-bool hod__value_node_is_read(const hod_call *k, const hod_segment *s, int32_t v)
+bool hod__value_node_is_read(const hod_trace_call *k, const hod_segment *s, int32_t v)
 {
     for (int64_t i = 0; i < s->graph->n_edges; i++)
         if (s->graph->edges[i] == k->live[v].node)
@@ -136,7 +136,7 @@ bool hod__value_node_is_read(const hod_call *k, const hod_segment *s, int32_t v)
  *     (accumulate %2 %8)                %9 = add %6 %8
  *                                       %10 = accumulate %2 %9
  */
-static hod_ref merge_accumulations(hod_call *k, hod_segment *s, int32_t sum, hod_ref g)
+static hod_ref merge_accumulations(hod_trace_call *k, hod_segment *s, int32_t sum, hod_ref g)
 {
     hod_ref before = k->live[sum].node;
     hod_node *node = hod__node(s->graph, before);
@@ -148,7 +148,7 @@ static hod_ref merge_accumulations(hod_call *k, hod_segment *s, int32_t sum, hod
     return hod__graph_add(s->graph, HOD_OP_add, &(hod_attrs){0}, 2, in, &meta);
 }
 
-static int step_accumulate(hod_call *k, hod_segment *s, const hod_entry *e)
+static int step_accumulate(hod_trace_call *k, hod_segment *s, const hod_entry *e)
 {
     int32_t sum = s->in[e->in];
     hod_ref in[2] = {HOD_NO_REF, hod__value_node(k, s, s->in[e->in + 1])};
@@ -173,7 +173,7 @@ static int step_accumulate(hod_call *k, hod_segment *s, const hod_entry *e)
     return 0;
 }
 
-static int step_op(hod_call *k, hod_segment *s, const hod_entry *e)
+static int step_op(hod_trace_call *k, hod_segment *s, const hod_entry *e)
 {
     if (e->op == HOD_OP_assign)
         return step_assign(k, s, e);
@@ -186,7 +186,7 @@ static int step_op(hod_call *k, hod_segment *s, const hod_entry *e)
     return 0;
 }
 
-int hod__graph_step(hod_call *k, hod_segment *s, int64_t i)
+int hod__graph_step(hod_trace_call *k, hod_segment *s, int64_t i)
 {
     const hod_entry *e = &s->entries[i];
     switch ((hod_entry_kind)e->kind) {
