@@ -156,21 +156,21 @@ static void emit_point(emitter *e, int i)
 {
     const hod_loops *p = e->p;
     const char *type = hod__c_type(p, i)->computed;
-    bool lanes = p->nest == HOD_NEST_LANE_KEPT; /* names are arrays, declared with the row */
-    char *name = hod__c_use(p, i);
+    char *name = hod__c_use(p, i), *x;
     if (p->value[i].kind == HOD_VALUE_COMPUTED) {
-        char *x = hod__c_expression(p, i);
-        line(e, lanes ? "%s%s = (%s)(%s);" : "const %s %s = (%s)(%s);", lanes ? "" : type,
-             name ? name : "", type, x ? x : "");
-        free(x);
+        char *y = hod__c_expression(p, i);
+        x = y ? hod__format("(%s)(%s)", type, y) : NULL;
+        free(y);
     } else {
-        char *x = hod__c_folded(p, i);
-        line(e, lanes ? "%s %s = %s;" : "const %s %s = %s;", lanes ? "" : type, name ? name : "",
-             x ? x : "");
-        free(x);
+        x = hod__c_folded(p, i);
     }
+    if (p->nest == HOD_NEST_LANE_KEPT) /* an array, declared with the row */
+        line(e, "%s = %s;", name ? name : "", x ? x : "");
+    else
+        line(e, "const %s %s = %s;", type, name ? name : "", x ? x : "");
     store(e, i, name ? name : "");
     free(name);
+    free(x);
 }
 
 static bool is_point_after(const emitter *e, int i, int sweep)
