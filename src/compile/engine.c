@@ -132,8 +132,7 @@ int hod__segment_build(hod_fn *f, hod_segment *s, bool interpret)
     int rc = hod__graph_optimize(s->optimised);
     if (rc == 0)
         rc = build_program(f, s);
-    if (!erred &&
-        hod_error()) /* a pass that fails leaves the graph as it was and returns no code */
+    if (!erred && hod_error()) /* a pass that fails keeps the graph as it was and returns no code */
         rc = -1;
     s->built = rc == 0;
     f->report.compile_seconds += hod__seconds() - begin;
