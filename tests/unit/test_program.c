@@ -20,7 +20,7 @@ static hod_tensor *make_input(const hod_graph *g, int64_t i)
     int64_t n = hod__numel(m.ndim, m.shape);
     double *v = calloc((size_t)n + 1, sizeof *v);
     for (int64_t k = 0; k < n; k++)
-        v[k] = m.dtype == HOD_BOOL ? value_at(k, (uint64_t)i) > 0
+        v[k] = m.dtype == HOD_BOOL  ? value_at(k, (uint64_t)i) > 0
                : m.dtype > HOD_BF16 ? floor(8 * fabs(value_at(k, (uint64_t)i)))
                                     : value_at(k, (uint64_t)i);
     hod_tensor *t = hod_cast(hod_from_doubles(v, hod_shape_of(m.ndim, m.shape)), m.dtype);
@@ -29,6 +29,25 @@ static hod_tensor *make_input(const hod_graph *g, int64_t i)
 }
 
 enum { MAX = 16 };
+
+/* The largest difference between a and b relative to the largest magnitude of a; a NaN is as far as
+ * can be. */
+static double apart(const hod_tensor *a, const hod_tensor *b)
+{
+    int64_t n = hod_tensor_numel(a);
+    double *x = calloc((size_t)n + 1, sizeof *x), *y = calloc((size_t)n + 1, sizeof *y);
+    CHECK(hod_read_doubles(a, x, n) == 0 && hod_read_doubles(b, y, n) == 0);
+    double most = 1e-30, far = 0;
+    for (int64_t i = 0; i < n; i++) {
+        most = fmax(most, fabs(x[i]));
+        far = isnan(x[i]) || isnan(y[i]) ? INFINITY : fmax(far, fabs(x[i] - y[i]));
+        if (getenv("SHOW") && i < 24)
+            printf("[%lld] %g %g\n", (long long)i, x[i], y[i]);
+    }
+    free(x);
+    free(y);
+    return far / most;
+}
 
 /* Runs `text` both ways and compares outputs and effects. Returns the worst difference relative to
  * the largest magnitude of each result. */
@@ -73,24 +92,10 @@ static double difference(const char *text, bool present)
     for (int64_t i = 0; i < g->n_inputs; i++)
         EQ_INT(slot[1][i].present, slot[0][i].present);
     double worst = 0;
-    for (int64_t k = 0; k < g->n_outputs + g->n_inputs; k++) {
-        hod_tensor *a = k < g->n_outputs ? out[0][k] : in[0][k - g->n_outputs];
-        hod_tensor *b = k < g->n_outputs ? out[1][k] : in[1][k - g->n_outputs];
-        int64_t n = hod_tensor_numel(a);
-        double *x = calloc((size_t)n + 1, sizeof *x), *y = calloc((size_t)n + 1, sizeof *y);
-        CHECK(hod_read_doubles(a, x, n) == 0 && hod_read_doubles(b, y, n) == 0);
-        double most = 1e-30, far = 0;
-        for (int64_t i = 0; i < n; i++) {
-            most = fmax(most, fabs(x[i]));
-            far = isnan(y[i]) ? INFINITY : fmax(far, fabs(x[i] - y[i]));
-        }
-        if (getenv("SHOW"))
-            for (int64_t i = 0; i < HOD_MIN(n, 24); i++)
-                printf("%lld[%lld] %g %g\n", (long long)k, (long long)i, x[i], y[i]);
-        worst = fmax(worst, far / most);
-        free(x);
-        free(y);
-    }
+    for (int64_t k = 0; k < g->n_outputs; k++)
+        worst = fmax(worst, apart(out[0][k], out[1][k]));
+    for (int64_t i = 0; i < g->n_inputs; i++)
+        worst = fmax(worst, apart(in[0][i], in[1][i]));
     free(arena);
     hod__program_free(p);
     hod__graph_free(g);
