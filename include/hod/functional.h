@@ -56,6 +56,8 @@ HOD_API hod_tensor *hod_permute_to(hod_tensor *x, hod_shape order);
 HOD_API hod_tensor *hod_expand(hod_tensor *x, hod_shape shape); /* -1: as in x */
 /* Elements start, start + 1, ... below stop; both may count from the end and are clamped. */
 HOD_API hod_tensor *hod_slice(hod_tensor *x, int dim, int64_t start, int64_t stop);
+/* With a negative step: from start down, above stop; a stop below -size: to the beginning. A copy,
+ * as strides are never negative. */
 HOD_API hod_tensor *hod_slice_step(hod_tensor *x, int dim, int64_t start, int64_t stop,
                                    int64_t step);
 HOD_API hod_tensor *hod_select(hod_tensor *x, int dim, int64_t index); /* drops dim */
@@ -64,7 +66,7 @@ HOD_API hod_tensor *hod_stack(int n, hod_tensor *const *x, int dim); /* along a 
 HOD_API hod_tensor *hod_pad(hod_tensor *x, int dim, int64_t before, int64_t after, double value);
 
 /* ---- indexing; an index out of range is an error ---- */
-HOD_API hod_tensor *hod_gather(hod_tensor *x, int dim, hod_tensor *index); /* index: x's ndim */
+HOD_API hod_tensor *hod_gather(hod_tensor *x, int dim, hod_tensor *index); /* shape: index's */
 HOD_API hod_tensor *hod_index_select(hod_tensor *x, int dim, hod_tensor *index); /* index: (K) */
 HOD_API hod_tensor *hod_embedding(hod_tensor *w, hod_tensor *index); /* index.shape + w.shape[1:] */
 

@@ -27,6 +27,7 @@
 #include <hod/io.h>
 #include <hod/losses.h>
 #include <hod/memory.h>
+#include <hod/movement.h>
 #include <hod/nn.h>
 #include <hod/ops.h>
 #include <hod/optim.h>

@@ -182,7 +182,7 @@ static hod_ref draw_unslice(hod_drawing *d, hod_ref x)
     return make(d, HOD_OP_unslice, &attrs, 1, &x, d->values[x].bound, d->values[x].whole);
 }
 
-static hod_ref draw_index(hod_drawing *d, const hod_meta *shape, int64_t below)
+hod_ref hod__draw_index(hod_drawing *d, const hod_meta *shape, int64_t below)
 {
     hod_meta m = *shape;
     m.dtype = hod__draw_one_in(d, 4) ? HOD_I32 : HOD_I64;
@@ -197,7 +197,7 @@ static hod_ref draw_gather(hod_drawing *d, hod_ref x)
         return HOD_NO_REF;
     index.shape[dim] = 1 + hod__draw(d, 4);
     hod_attrs attrs = {.dim = {.dim = dim}};
-    hod_ref in[] = {x, draw_index(d, &index, m.shape[dim])};
+    hod_ref in[] = {x, hod__draw_index(d, &index, m.shape[dim])};
     return in[1] == HOD_NO_REF
                ? in[1]
                : make(d, HOD_OP_gather, &attrs, 2, in, d->values[x].bound, d->values[x].whole);
@@ -213,7 +213,7 @@ static hod_ref draw_scatter(hod_drawing *d, hod_ref x)
     double bound = d->values[x].bound * (double)HOD_MAX(m.shape[dim], 1);
     to.shape[dim] = 1 + hod__draw(d, 5);
     hod_attrs attrs = {.scatter = {.dim = dim, .shape = hod_shape_of(to.ndim, to.shape)}};
-    hod_ref in[] = {x, draw_index(d, &m, to.shape[dim])};
+    hod_ref in[] = {x, hod__draw_index(d, &m, to.shape[dim])};
     return in[1] == HOD_NO_REF ? in[1]
                                : make(d, HOD_OP_scatter_add, &attrs, 2, in, bound,
                                       d->values[x].whole && bound <= hod__whole_bound(m.dtype));
@@ -225,7 +225,7 @@ static hod_ref draw_embedding(hod_drawing *d, hod_ref x)
     if (m.ndim == 0 || m.shape[0] == 0 || !hod__is_float(m.dtype))
         return HOD_NO_REF;
     if (hod__draw_one_in(d, 2)) {
-        hod_ref in[] = {x, draw_index(d, &index, m.shape[0])};
+        hod_ref in[] = {x, hod__draw_index(d, &index, m.shape[0])};
         return in[1] == HOD_NO_REF
                    ? in[1]
                    : make(d, HOD_OP_embedding, NULL, 2, in, d->values[x].bound, d->values[x].whole);
@@ -234,7 +234,7 @@ static hod_ref draw_embedding(hod_drawing *d, hod_ref x)
     index.shape[0] = m.shape[0];
     m.shape[0] = 1 + hod__draw(d, 5);
     hod_attrs attrs = {.shape = {.shape = hod_shape_of(m.ndim, m.shape)}};
-    hod_ref in[] = {x, draw_index(d, &index, m.shape[0])};
+    hod_ref in[] = {x, hod__draw_index(d, &index, m.shape[0])};
     return in[1] == HOD_NO_REF ? in[1]
                                : make(d, HOD_OP_embedding_back, &attrs, 2, in, bound,
                                       d->values[x].whole && bound <= hod__whole_bound(m.dtype));
@@ -248,9 +248,10 @@ static hod_ref draw_contiguous(hod_drawing *d, hod_ref x)
 hod_ref hod__draw_kernel(hod_drawing *d)
 {
     static hod_ref (*const moves[])(hod_drawing *, hod_ref) = {
-        draw_matmul,  draw_matmul,    draw_matmul,  draw_conv,       draw_conv,
-        draw_pool,    draw_pool,      draw_concat,  draw_concat,     draw_gather,
-        draw_scatter, draw_embedding, draw_unslice, draw_contiguous,
+        draw_matmul,     draw_matmul,     draw_matmul,  draw_conv,       draw_conv,
+        draw_pool,       draw_pool,       draw_concat,  draw_concat,     draw_gather,
+        draw_scatter,    draw_embedding,  draw_unslice, draw_contiguous, hod__draw_place,
+        hod__draw_place, hod__draw_place,
     };
     return moves[hod__draw(d, HOD_COUNT(moves))](d, hod__draw_node(d));
 }

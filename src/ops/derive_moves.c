@@ -1,6 +1,7 @@
 /* Derivatives of views, movement and contractions: each the transpose of a linear map, written with
  * the operator that is that transpose. */
 #include "ops/rules.h"
+#include <hod/movement.h>
 
 static hod_shape shape_of(const hod_meta *m)
 {
@@ -68,7 +69,80 @@ hod_tensor *hod__vjp_assign(const hod_vjp *v, int i)
     return i == 1 ? v->g : HOD_NO_GRADIENT; /* what was there before is overwritten */
 }
 
+hod_tensor *hod__vjp_flip(const hod_vjp *v, int i)
+{
+    (void)i;
+    return hod__op(HOD_OP_flip, v->attrs, 1, (hod_tensor *[]){v->g});
+}
+
+hod_tensor *hod__vjp_triangle(const hod_vjp *v, int i)
+{
+    (void)i;
+    return hod__op(HOD_OP_triangle, v->attrs, 1, (hod_tensor *[]){v->g});
+}
+
+/* What was added around x is cut off, or flows to the elements that it came from. */
+hod_tensor *hod__vjp_pad(const hod_vjp *v, int i)
+{
+    const hod_attrs_pad *p = &v->attrs->pad;
+    hod_tensor *g = v->g;
+    for (int d = 0; d < v->meta[i].ndim && p->mode == HOD_PAD_CONSTANT; d++)
+        g = hod_slice(g, d, p->before.d[d], p->before.d[d] + v->meta[i].shape[d]);
+    if (p->mode == HOD_PAD_CONSTANT)
+        return g;
+    hod_attrs a = *v->attrs;
+    a.pad.shape = shape_of(&v->meta[i]);
+    return hod__op(HOD_OP_pad_back, &a, 1, &g);
+}
+
+hod_tensor *hod__vjp_pad_back(const hod_vjp *v, int i)
+{
+    hod_attrs a = *v->attrs;
+    a.pad.shape = shape_of(&v->meta[i]);
+    a.pad.value = 0;
+    return hod__op(HOD_OP_pad, &a, 1, (hod_tensor *[]){v->g});
+}
+
+hod_tensor *hod__vjp_unfold2d(const hod_vjp *v, int i)
+{
+    (void)i;
+    return hod__op(HOD_OP_fold2d, v->attrs, 1, (hod_tensor *[]){v->g});
+}
+
+hod_tensor *hod__vjp_fold2d(const hod_vjp *v, int i)
+{
+    (void)i;
+    return hod__op(HOD_OP_unfold2d, v->attrs, 1, (hod_tensor *[]){v->g});
+}
+
 /* ---- indexing ---- */
+
+/* Which elements of b stayed: each writes its number, and those who find it again are them. */
+static hod_tensor *stays(const hod_vjp *v)
+{
+    hod_tensor *index = v->x[1];
+    hod_shape s = hod_tensor_shape(index);
+    hod_tensor *number = hod_reshape(hod_arange(HOD_I64, hod_tensor_numel(index)), s);
+    hod_tensor *none = hod_full(HOD_I64, shape_of(&v->meta[0]), 0);
+    hod_tensor *in[] = {none, index, number};
+    int dim = (int)v->attrs->place.dim;
+    return hod_eq(hod_gather(hod__op(HOD_OP_scatter, v->attrs, 3, in), dim, index), number);
+}
+
+hod_tensor *hod__vjp_scatter(const hod_vjp *v, int i)
+{
+    const hod_attrs_place *p = &v->attrs->place;
+    if (i == 1)
+        return HOD_NO_GRADIENT;
+    if (i == 0 && p->add)
+        return v->g;
+    if (i == 0) {
+        hod_tensor *zero = hod_expand(hod_full(v->g->dtype, HOD_SHAPE(), 0), shape_of(&v->meta[2]));
+        return hod__op(HOD_OP_scatter, v->attrs, 3, (hod_tensor *[]){v->g, v->x[1], zero});
+    }
+    hod_tensor *g = hod_gather(v->g, (int)p->dim, v->x[1]);
+    return p->add ? g : hod_where(stays(v), g, hod_full(v->g->dtype, HOD_SHAPE(), 0));
+}
 
 hod_tensor *hod__vjp_gather(const hod_vjp *v, int i)
 {

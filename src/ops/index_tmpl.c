@@ -2,20 +2,6 @@
  * of the result is written by one thread, in the order of the index, so bits do not depend on how
  * many there are. */
 
-/* [begin, end): pairs of (outer, inner) places, each a line along dim. */
-static void T(scatter_lines)(void *context, int64_t begin, int64_t end)
-{
-    const index_job *job = context;
-    for (int64_t line = begin; line < end; line++) {
-        int64_t outer = line / job->inner, inner = line % job->inner;
-        const elem *g = (const elem *)job->from + outer * job->n * job->inner + inner;
-        const int64_t *at = job->index + outer * job->n * job->inner + inner;
-        elem *to = (elem *)job->to + outer * job->size * job->inner + inner;
-        for (int64_t i = 0; i < job->n; i++)
-            to[at[i * job->inner] * job->inner] += g[i * job->inner];
-    }
-}
-
 /* [begin, end): rows of the result. */
 static void T(add_rows)(void *context, int64_t begin, int64_t end)
 {

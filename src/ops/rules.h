@@ -77,6 +77,12 @@ int hod__eval_zero(hod_tensor *out); /* zeroes all elements, any strides */
 int hod__eval_through(hod_dtype dtype, const hod_op_call *c, hod_tensor *out,
                       int (*eval)(const hod_op_call *c, hod_tensor *out));
 
+/* An index is i64 or i32: 0 or -1. */
+int hod__check_index(const char *name, const hod_meta *index);
+/* All of at[n] lie in 0..size-1: 0, or -1 with an error that names the first that does not. */
+int hod__index_check(const char *name, const int64_t *at, int64_t n, int64_t size);
+hod_dtype hod__added_in(hod_dtype dtype); /* the type that additions at an index are done in */
+
 /* Slow twins in plain C, in double: what f64 runs, and the oracle of the tests. All operands f64
  * and row-major. */
 int hod__matmul_naive(const hod_op_call *c, hod_tensor *out);

@@ -315,6 +315,21 @@ hod_tensor *hod_expand(hod_tensor *x, hod_shape shape)
     return has_shape(x, shape.n, shape.d) ? x : with_shape(HOD_OP_expand, x, &shape);
 }
 
+/* Elements start, start + step, ... above stop: the same ones forwards, then flipped. */
+static hod_tensor *slice_back(hod_tensor *x, int d, int64_t start, int64_t stop, int64_t step)
+{
+    int64_t size = x->shape[d], by = -HOD_MAX(step, -INT64_MAX);
+    start = HOD_MIN(HOD_MAX(start < 0 ? start + size : start, -1), size - 1);
+    stop = HOD_MIN(HOD_MAX(stop < 0 ? stop + size : stop, -1), start);
+    int64_t n = start > stop ? (start - stop - 1) / by + 1 : 0;
+    int64_t first = n > 0 ? start - (n - 1) * by : 0;
+    hod_attrs a;
+    memset(&a, 0, sizeof a);
+    a.flip.dims = 1u << d;
+    hod_tensor *forwards = hod_slice_step(x, d, first, n > 0 ? start + 1 : 0, by);
+    return hod__op(HOD_OP_flip, &a, 1, &forwards);
+}
+
 hod_tensor *hod_slice_step(hod_tensor *x, int dim, int64_t start, int64_t stop, int64_t step)
 {
     if (!x)
@@ -323,6 +338,8 @@ hod_tensor *hod_slice_step(hod_tensor *x, int dim, int64_t start, int64_t stop, 
     if (d < 0)
         return NULL;
     int64_t size = x->shape[d];
+    if (step < 0)
+        return slice_back(x, d, start, stop, step);
     start = HOD_MIN(HOD_MAX(start < 0 ? start + size : start, 0), size);
     stop = HOD_MIN(HOD_MAX(stop < 0 ? stop + size : stop, start), size);
     if (start == 0 && stop == size && step == 1)
@@ -409,17 +426,16 @@ hod_tensor *hod_pad(hod_tensor *x, int dim, int64_t before, int64_t after, doubl
         return HOD_FAIL(ARGUMENT, "pad: by %lld and %lld", (long long)before, (long long)after);
     hod_attrs a;
     memset(&a, 0, sizeof a);
-    a.unslice = (hod_attrs_unslice){d, before, 1, padded};
-    hod_tensor *y = hod__op(HOD_OP_unslice, &a, 1, &x);
-    if (value == 0 || !y)
-        return y;
-    hod_shape line = {.n = x->ndim};
-    for (int i = 0; i < x->ndim; i++)
-        line.d[i] = i == d ? y->shape[d] : 1;
-    hod_tensor *at = hod_iota(HOD_I64, line, d);
-    hod_tensor *inside = hod_logical_and(hod_ge_scalar(at, (double)before),
-                                         hod_lt_scalar(at, (double)(before + x->shape[d])));
-    return hod_where(inside, y, hod_full((hod_dtype)x->dtype, HOD_SHAPE(), value));
+    if (value == 0) {
+        a.unslice = (hod_attrs_unslice){d, before, 1, padded};
+        return hod__op(HOD_OP_unslice, &a, 1, &x);
+    }
+    a.pad.before.n = x->ndim;
+    a.pad.shape = hod_tensor_shape(x);
+    a.pad.before.d[d] = before;
+    a.pad.shape.d[d] = padded;
+    a.pad.value = value;
+    return hod__op(HOD_OP_pad, &a, 1, &x);
 }
 
 /* ---- indexing ---- */
@@ -451,5 +467,11 @@ hod_tensor *hod_index_select(hod_tensor *x, int dim, hod_tensor *index)
         return NULL;
     if (index->ndim != 1)
         return HOD_FAIL(ARGUMENT, "index_select: the index is %s, not (K)", HOD_SHAPE_TEXT(index));
-    return hod_transpose(hod_embedding(hod_transpose(x, 0, d), index), 0, d);
+    if (d == 0)
+        return hod_embedding(x, index);
+    hod_shape line = {.n = x->ndim}, all = hod_tensor_shape(x);
+    for (int i = 0; i < x->ndim; i++)
+        line.d[i] = i == d ? index->shape[0] : 1;
+    all.d[d] = index->shape[0];
+    return hod_gather(x, d, hod_expand(hod_reshape(index, line), all));
 }

@@ -4,6 +4,7 @@
 #include "autograd/autograd.h"
 #include "harness.h"
 #include <hod/functional.h>
+#include <hod/movement.h>
 #include <math.h>
 
 /* One call of an operator: shapes of the inputs, attributes, which input is what. */
@@ -113,6 +114,19 @@ static int64_t special(op_case *c, hod_op op)
         {.op = HOD_OP_cumprod, .n = 1, .shape = {S(2, 3, 2)}, .attrs.scan = {.dim = 1}},
         {.op = HOD_OP_cumprod, .n = 1, .shape = {S(5)}, .attrs.scan = {.dim = 0, .reverse = true}},
         {.op = HOD_OP_contiguous, .n = 1, .shape = {S(2, 3)}},
+        {.op = HOD_OP_scatter, /* indices come twice: the last one stays */
+         .n = 3,
+         .shape = {S(4, 5), S(3, 4), S(3, 4)},
+         .attrs.place = {.dim = 1},
+         .index_input = 2},
+        {.op = HOD_OP_scatter,
+         .n = 3,
+         .shape = {S(4, 5), S(5, 4), S(5, 4)},
+         .attrs.place = {.dim = 0, .add = true},
+         .index_input = 2},
+        {.op = HOD_OP_flip, .n = 1, .shape = {S(2, 3, 2)}, .attrs.flip.dims = 5},
+        {.op = HOD_OP_triangle, .n = 1, .shape = {S(2, 3, 4)}, .attrs.triangle.diagonal = 1},
+        {.op = HOD_OP_triangle, .n = 1, .shape = {S(4, 3)}, .attrs.triangle = {-1, true}},
         {.op = HOD_OP_assign, .n = 2, .shape = {S(2, 3), S(2, 3)}},
     };
     int64_t n = 0;
@@ -169,6 +183,28 @@ static bool once(hod_op op)
            op == HOD_OP_lstm_back || op == HOD_OP_gru || op == HOD_OP_gru_back;
 }
 
+/* x (2,3,4) padded to (2,6,9) in every mode; windows 2x3 of x (1,2,4,5) */
+static int64_t surroundings(op_case *c, hod_op op)
+{
+    hod_shape x = S(2, 3, 4), y = S(2, 6, 9);
+    bool pads = op == HOD_OP_pad || op == HOD_OP_pad_back;
+    for (int mode = 0; pads && mode < HOD_PAD_MODES; mode++) {
+        hod_attrs a = {.pad = {.before = S(0, 1, 3), .mode = mode, .value = mode ? 0 : 2}};
+        a.pad.shape = op == HOD_OP_pad ? y : x;
+        c[mode] = (op_case){.op = op, .n = 1, .attrs = a, .shape = {op == HOD_OP_pad ? x : y}};
+    }
+    if (pads)
+        return HOD_PAD_MODES;
+    hod_attrs a = {.unfold = {.kernel = {2, 3},
+                              .stride = {1, 2},
+                              .padding = {1, 0, 0, 2},
+                              .dilation = {2, 1},
+                              .image = {4, 5}}};
+    c[0] = (op_case){.op = op, .n = 1, .attrs = a};
+    c[0].shape[0] = op == HOD_OP_unfold2d ? S(1, 2, 4, 5) : S(1, 12, 9);
+    return op == HOD_OP_unfold2d || op == HOD_OP_fold2d;
+}
+
 /* Elementwise rows broadcast; reductions fold the middle of three dimensions, kept and not. */
 static int64_t cases_of(op_case *c, hod_op op)
 {
@@ -188,6 +224,7 @@ static int64_t cases_of(op_case *c, hod_op op)
     }
     int64_t n = special(c, op);
     n = n ? n : convolution(c, op);
+    n = n ? n : surroundings(c, op);
     return n ? n : pooling(c, op);
 }
 

@@ -1,0 +1,99 @@
+/* Random moves: operators that put elements in other places, with kernels of their own. */
+#include "graph/random_graph.h"
+
+static hod_meta meta_of(const hod_drawing *d, hod_ref r)
+{
+    return hod__node_meta(d->g, r);
+}
+
+/* An operator of x alone whose elements are x's, zeros, or sums of up to `count` of them. */
+static hod_ref make(hod_drawing *d, hod_op op, const hod_attrs *attrs, hod_ref x, int64_t count)
+{
+    double bound = d->values[x].bound * (double)count;
+    bool whole = d->values[x].whole && bound <= hod__whole_bound(meta_of(d, x).dtype);
+    return hod__draw_tame(d, hod__draw_op(d, op, attrs, 1, &x, bound, whole));
+}
+
+static hod_ref draw_flip(hod_drawing *d, hod_ref x)
+{
+    hod_attrs attrs = {.flip = {.dims = (uint32_t)hod__draw(d, 1 << meta_of(d, x).ndim)}};
+    return make(d, HOD_OP_flip, &attrs, x, 1);
+}
+
+static hod_ref draw_triangle(hod_drawing *d, hod_ref x)
+{
+    hod_attrs attrs = {.triangle = {hod__draw(d, 7) - 3, hod__draw_one_in(d, 2)}};
+    return meta_of(d, x).ndim >= 2 ? make(d, HOD_OP_triangle, &attrs, x, 1) : HOD_NO_REF;
+}
+
+/* Mode 0: a constant; 1: reflected, which wants at least two elements; 2: repeated. */
+static hod_ref draw_pad(hod_drawing *d, hod_ref x)
+{
+    hod_meta m = meta_of(d, x);
+    if (m.ndim == 0 || m.ndim > 4 || hod__node_numel(d->g, x) == 0)
+        return HOD_NO_REF;
+    hod_attrs attrs = {.pad = {.before = {.n = m.ndim},
+                               .shape = hod_shape_of(m.ndim, m.shape),
+                               .mode = hod__draw(d, 3)}};
+    for (int i = 0; i < m.ndim; i++) {
+        int64_t most = attrs.pad.mode == 1 ? HOD_MIN(m.shape[i], 3) : 3;
+        attrs.pad.before.d[i] = hod__draw(d, most);
+        attrs.pad.shape.d[i] += attrs.pad.before.d[i] + hod__draw(d, most);
+    }
+    hod_ref y = make(d, HOD_OP_pad, &attrs, x, 1);
+    if (y == HOD_NO_REF || !hod__is_float(m.dtype) || hod__draw_one_in(d, 2))
+        return y;
+    int64_t meet = 1;
+    for (int i = 0; i < m.ndim; i++)
+        meet *= attrs.pad.shape.d[i] - m.shape[i] + 1;
+    attrs.pad.shape = hod_shape_of(m.ndim, m.shape);
+    return make(d, HOD_OP_pad_back, &attrs, y, meet);
+}
+
+/* x (.., at least 2 dimensions) as an image, its columns, and perhaps the image again. */
+static hod_ref draw_unfold(hod_drawing *d, hod_ref x)
+{
+    hod_meta m = meta_of(d, x);
+    if (m.ndim != 4 || hod__node_numel(d->g, x) == 0)
+        return HOD_NO_REF;
+    hod_attrs attrs = {.unfold = {.image = {m.shape[2], m.shape[3]}}};
+    hod_attrs_unfold *a = &attrs.unfold;
+    for (int i = 0; i < 2; i++) {
+        a->padding[i] = hod__draw(d, 2);
+        a->padding[2 + i] = hod__draw(d, 2);
+        a->kernel[i] = 1 + hod__draw(d, HOD_MIN(3, a->image[i]));
+        a->stride[i] = 1 + hod__draw(d, 2);
+        a->dilation[i] = 1;
+    }
+    int64_t k = a->kernel[0] * a->kernel[1];
+    hod_ref y = make(d, HOD_OP_unfold2d, &attrs, x, 1);
+    if (y == HOD_NO_REF || !hod__is_float(m.dtype) || hod__draw_one_in(d, 3))
+        return y;
+    return make(d, HOD_OP_fold2d, &attrs, y, k);
+}
+
+/* A part of x written, or added, at an index that may come several times. */
+static hod_ref draw_put(hod_drawing *d, hod_ref x)
+{
+    hod_meta m = meta_of(d, x), part = m;
+    int dim = m.ndim ? (int)hod__draw(d, m.ndim) : 0;
+    if (m.ndim == 0 || m.shape[dim] == 0)
+        return HOD_NO_REF;
+    part.shape[dim] = 1 + hod__draw(d, 4);
+    bool add = hod__is_float(m.dtype) && hod__draw_one_in(d, 2);
+    hod_attrs attrs = {.place = {.dim = dim, .add = add}};
+    hod_ref in[] = {x, hod__draw_index(d, &part, m.shape[dim]), hod__draw_fresh(d, &part)};
+    if (in[1] == HOD_NO_REF || in[2] == HOD_NO_REF)
+        return HOD_NO_REF;
+    hod_drawn_value a = d->values[x], b = d->values[in[2]];
+    double bound = add ? a.bound + 4 * b.bound : HOD_MAX(a.bound, b.bound);
+    bool whole = a.whole && b.whole && bound <= hod__whole_bound(m.dtype);
+    return hod__draw_tame(d, hod__draw_op(d, HOD_OP_scatter, &attrs, 3, in, bound, whole));
+}
+
+hod_ref hod__draw_place(hod_drawing *d, hod_ref x)
+{
+    static hod_ref (*const moves[])(hod_drawing *, hod_ref) = {
+        draw_flip, draw_triangle, draw_pad, draw_pad, draw_unfold, draw_unfold, draw_put, draw_put};
+    return moves[hod__draw(d, HOD_COUNT(moves))](d, x);
+}

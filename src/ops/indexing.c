@@ -1,0 +1,86 @@
+/* The fronts of movement by index and by mask. Types and shapes are brought together here: sources
+ * take x's type, and are cut to the index's sizes where they are larger. */
+#include "ops/rules.h"
+#include <hod/movement.h>
+
+static hod_tensor *place(const char *name, hod_tensor *x, int dim, hod_tensor *index,
+                         hod_tensor *src, bool add)
+{
+    int d = hod__dim(name, dim, HOD_MAX(x->ndim, 1));
+    if (d < 0)
+        return NULL;
+    bool fits = src->ndim == index->ndim;
+    for (int i = 0; fits && i < src->ndim; i++)
+        fits = index->shape[i] <= src->shape[i];
+    if (!fits)
+        return HOD_FAIL(ARGUMENT, "%s: %s at an index %s", name, HOD_SHAPE_TEXT(src),
+                        HOD_SHAPE_TEXT(index));
+    for (int i = 0; i < index->ndim; i++)
+        src = hod_slice(src, i, 0, index->shape[i]);
+    hod_attrs a;
+    memset(&a, 0, sizeof a);
+    a.place.dim = d;
+    a.place.add = add;
+    hod_tensor *in[] = {x, index, hod__cast_to(src, (hod_dtype)x->dtype)};
+    return hod__op(HOD_OP_scatter, &a, 3, in);
+}
+
+hod_tensor *hod_scatter(hod_tensor *x, int dim, hod_tensor *index, hod_tensor *src)
+{
+    return x && index && src ? place("scatter", x, dim, index, src, false) : NULL;
+}
+
+hod_tensor *hod_scatter_value(hod_tensor *x, int dim, hod_tensor *index, double value)
+{
+    if (!x || !index)
+        return NULL;
+    hod_tensor *src = hod_full((hod_dtype)x->dtype, HOD_SHAPE(), value);
+    return hod_scatter(x, dim, index, hod_expand(src, hod_tensor_shape(index)));
+}
+
+hod_tensor *hod_scatter_add(hod_tensor *x, int dim, hod_tensor *index, hod_tensor *src)
+{
+    return x && index && src ? place("scatter_add", x, dim, index, src, true) : NULL;
+}
+
+hod_tensor *hod_take_along(hod_tensor *x, hod_tensor *index, int dim)
+{
+    if (!x || !index)
+        return NULL;
+    int d = hod__dim("take_along", dim, x->ndim);
+    if (d < 0)
+        return NULL;
+    hod_shape a = hod_tensor_shape(x), b = hod_tensor_shape(index);
+    bool fits = a.n == b.n;
+    for (int i = 0; fits && i < a.n; i++)
+        if (i != d) {
+            fits = a.d[i] == b.d[i] || a.d[i] == 1 || b.d[i] == 1;
+            a.d[i] = b.d[i] = a.d[i] == 1 ? b.d[i] : a.d[i];
+        }
+    if (!fits)
+        return HOD_FAIL(ARGUMENT, "take_along: index %s for %s along dimension %d",
+                        HOD_SHAPE_TEXT(index), HOD_SHAPE_TEXT(x), d);
+    return hod_gather(hod_expand(x, a), d, hod_expand(index, b));
+}
+
+hod_tensor *hod_one_hot(hod_tensor *index, int64_t classes)
+{
+    if (!index)
+        return NULL;
+    if (classes < 1)
+        return HOD_FAIL(ARGUMENT, "one_hot: %lld classes", (long long)classes);
+    hod_tensor *at = hod_unsqueeze(index, -1);
+    if (!at)
+        return NULL;
+    hod_shape s = hod_tensor_shape(at);
+    s.d[s.n - 1] = classes;
+    hod_tensor *zero = hod_expand(hod_full(HOD_I64, HOD_SHAPE(), 0), s);
+    return hod_scatter_value(zero, -1, at, 1);
+}
+
+hod_tensor *hod_masked_fill(hod_tensor *x, hod_tensor *mask, double value)
+{
+    if (!x || !mask)
+        return NULL;
+    return hod_where(mask, hod_full((hod_dtype)x->dtype, HOD_SHAPE(), value), x);
+}

@@ -1,0 +1,334 @@
+/* The fronts of movement: views under other names, orders, repetitions, padding, windows.
+ *
+ * What repeats is a view of stride 0 made solid by one copy: x (A,B) three times along B is
+ * (A,1,B) -> (A,3,B) -> (A,3B), and each element three times (A,B,1) -> (A,B,3) -> (A,3B).
+ */
+#include "ops/rules.h"
+#include <hod/movement.h>
+
+/* ---- views ---- */
+
+hod_tensor *hod_narrow(hod_tensor *x, int dim, int64_t start, int64_t length)
+{
+    if (!x)
+        return NULL;
+    int d = hod__dim("narrow", dim, x->ndim);
+    if (d < 0)
+        return NULL;
+    int64_t size = x->shape[d], from = start < 0 ? start + size : start;
+    if (from < 0 || length < 0 || from > size || length > size - from)
+        return HOD_FAIL(ARGUMENT, "narrow: %lld elements from %lld of dimension %d of %s",
+                        (long long)length, (long long)start, d, HOD_SHAPE_TEXT(x));
+    return hod_slice(x, d, from, from + length);
+}
+
+hod_tensor *hod_squeeze_all(hod_tensor *x)
+{
+    if (!x)
+        return NULL;
+    hod_shape s = {.n = 0};
+    for (int i = 0; i < x->ndim; i++)
+        if (x->shape[i] != 1)
+            s.d[s.n++] = x->shape[i];
+    return hod__reshape_to(x, s.n, s.d);
+}
+
+hod_tensor *hod_movedim(hod_tensor *x, int from, int to)
+{
+    if (!x)
+        return NULL;
+    int a = hod__dim("movedim", from, x->ndim), b = hod__dim("movedim", to, x->ndim);
+    if (a < 0 || b < 0)
+        return NULL;
+    hod_shape order = {.n = x->ndim};
+    for (int i = 0, next = 0; i < x->ndim; i++) {
+        next += next == a;
+        order.d[i] = i == b ? a : next++;
+    }
+    return a == b ? x : hod_permute_to(x, order);
+}
+
+hod_tensor *hod_expand_as(hod_tensor *x, hod_tensor *like)
+{
+    return x && like ? hod_expand(x, hod_tensor_shape(like)) : NULL;
+}
+
+hod_tensor *hod_unflatten(hod_tensor *x, int dim, hod_shape sizes)
+{
+    if (!x)
+        return NULL;
+    int d = hod__dim("unflatten", dim, x->ndim);
+    if (d < 0)
+        return NULL;
+    if (sizes.n < 1 || x->ndim - 1 + sizes.n > HOD_MAX_DIMS)
+        return HOD_FAIL(ARGUMENT, "unflatten: dimension %d of %s into %d", d, HOD_SHAPE_TEXT(x),
+                        sizes.n);
+    int open = -1;
+    int64_t others = 1;
+    bool fits = true;
+    for (int i = 0; i < sizes.n; i++)
+        if (sizes.d[i] == -1 && open < 0)
+            open = i;
+        else
+            fits = fits && sizes.d[i] >= 0 && hod__mul_size(others, sizes.d[i], &others);
+    if (fits && open >= 0 && others > 0 && x->shape[d] % others == 0)
+        sizes.d[open] = x->shape[d] / others;
+    else
+        fits = fits && open < 0 && others == x->shape[d];
+    if (!fits)
+        return HOD_FAIL(ARGUMENT, "unflatten: dimension %d of %s is not %s", d, HOD_SHAPE_TEXT(x),
+                        hod__shape_text(sizes.n, sizes.d, (char[96]){0}, 96));
+    hod_shape s = {.n = 0};
+    for (int i = 0; i < x->ndim; i++)
+        for (int k = 0; k < (i == d ? sizes.n : 1); k++)
+            s.d[s.n++] = i == d ? sizes.d[k] : x->shape[i];
+    return hod__reshape_to(x, s.n, s.d);
+}
+
+int hod_split(hod_tensor *x, int dim, int n, const int64_t *sizes, hod_tensor **parts)
+{
+    for (int i = 0; i < n; i++)
+        parts[i] = NULL;
+    int d = x ? hod__dim("split", dim, x->ndim) : -1;
+    if (d < 0)
+        return -1;
+    int64_t start = 0;
+    for (int i = 0; i < n; i++) {
+        if (sizes[i] < 0 || sizes[i] > x->shape[d] - start)
+            return HOD_FAIL_RC(ARGUMENT,
+                               "split: part %d of %lld, %lld are left of dimension %d "
+                               "of %s",
+                               i, (long long)sizes[i], (long long)(x->shape[d] - start), d,
+                               HOD_SHAPE_TEXT(x));
+        start += sizes[i];
+    }
+    if (start != x->shape[d])
+        return HOD_FAIL_RC(ARGUMENT, "split: parts of %lld in all, dimension %d of %s",
+                           (long long)start, d, HOD_SHAPE_TEXT(x));
+    start = 0;
+    for (int i = 0; i < n; start += sizes[i++])
+        if (!(parts[i] = hod_slice(x, d, start, start + sizes[i])))
+            return -1;
+    return 0;
+}
+
+int hod_chunk(hod_tensor *x, int dim, int n, hod_tensor **parts)
+{
+    for (int i = 0; i < n; i++)
+        parts[i] = NULL;
+    int d = x ? hod__dim("chunk", dim, x->ndim) : -1;
+    if (d < 0)
+        return -1;
+    if (n < 1)
+        return HOD_FAIL_RC(ARGUMENT, "chunk: into %d parts", n);
+    int64_t size = x->shape[d], each = size / n + (size % n != 0);
+    for (int i = 0; i < n; i++) {
+        int64_t start = HOD_MIN(i * each, size);
+        if (!(parts[i] = hod_slice(x, d, start, HOD_MIN(start + each, size))))
+            return -1;
+    }
+    return 0;
+}
+
+/* ---- orders ---- */
+
+hod_tensor *hod_flip_over(hod_tensor *x, hod_shape dims)
+{
+    if (!x)
+        return NULL;
+    if (dims.n > HOD_MAX_DIMS)
+        return HOD_FAIL(ARGUMENT, "flip: %d dimensions, at most %d", dims.n, HOD_MAX_DIMS);
+    hod_attrs a;
+    memset(&a, 0, sizeof a);
+    for (int i = 0; i < dims.n; i++) {
+        int d = hod__dim("flip", dims.d[i], x->ndim);
+        if (d < 0)
+            return NULL;
+        if (a.flip.dims >> d & 1)
+            return HOD_FAIL(ARGUMENT, "flip: dimension %d named twice", d);
+        a.flip.dims |= 1u << d;
+    }
+    return a.flip.dims ? hod__op(HOD_OP_flip, &a, 1, &x) : x;
+}
+
+hod_tensor *hod_roll(hod_tensor *x, int64_t shift, int dim)
+{
+    if (!x)
+        return NULL;
+    int d = hod__dim("roll", dim, x->ndim);
+    if (d < 0)
+        return NULL;
+    int64_t size = x->shape[d], by = size ? (shift % size + size) % size : 0;
+    if (by == 0)
+        return x;
+    hod_tensor *parts[] = {hod_slice(x, d, size - by, size), hod_slice(x, d, 0, size - by)};
+    return hod_concat(2, parts, d);
+}
+
+/* x's dimension d, `times` times as a whole or each element. */
+static hod_tensor *repeat_dim(const char *name, hod_tensor *x, int d, int64_t times, bool each)
+{
+    if (!x || times == 1)
+        return x;
+    int64_t size;
+    if (times < 0 || !hod__mul_size(x->shape[d], times, &size))
+        return HOD_FAIL(ARGUMENT, "%s: %lld times along dimension %d of %s", name, (long long)times,
+                        d, HOD_SHAPE_TEXT(x));
+    int64_t outer = hod__numel(d, x->shape);
+    int64_t inner = hod__numel(x->ndim - d - 1, x->shape + d + 1);
+    hod_shape out = hod_tensor_shape(x);
+    out.d[d] = size;
+    hod_tensor *lines = each ? hod_reshape(x, HOD_SHAPE(outer, x->shape[d], 1, inner))
+                             : hod_reshape(x, HOD_SHAPE(outer, 1, x->shape[d], inner));
+    lines = hod_expand(lines, each ? HOD_SHAPE(outer, x->shape[d], times, inner)
+                                   : HOD_SHAPE(outer, times, x->shape[d], inner));
+    return hod_reshape(lines, out);
+}
+
+/* The inner dimensions first: then the copies that are repeated by the outer ones are long. */
+hod_tensor *hod_repeat_to(hod_tensor *x, hod_shape times)
+{
+    if (!x)
+        return NULL;
+    if (times.n < x->ndim || times.n > HOD_MAX_DIMS)
+        return HOD_FAIL(ARGUMENT, "repeat: %d numbers for %s", times.n, HOD_SHAPE_TEXT(x));
+    hod_shape s = {.n = times.n};
+    int lead = times.n - x->ndim;
+    for (int i = 0; i < s.n; i++)
+        s.d[i] = i < lead ? 1 : x->shape[i - lead];
+    x = hod__reshape_to(x, s.n, s.d);
+    for (int i = s.n - 1; i >= 0; i--)
+        x = repeat_dim("repeat", x, i, times.d[i], false);
+    return x;
+}
+
+hod_tensor *hod_tile(hod_tensor *x, hod_shape times)
+{
+    if (!x || times.n >= x->ndim)
+        return hod_repeat_to(x, times);
+    hod_shape all = {.n = x->ndim};
+    for (int i = 0; i < all.n; i++)
+        all.d[i] = i < all.n - times.n ? 1 : times.d[i - (all.n - times.n)];
+    return hod_repeat_to(x, all);
+}
+
+hod_tensor *hod_repeat_interleave(hod_tensor *x, int64_t times, int dim)
+{
+    if (!x)
+        return NULL;
+    int d = hod__dim("repeat_interleave", dim, x->ndim);
+    return d < 0 ? NULL : repeat_dim("repeat_interleave", x, d, times, true);
+}
+
+hod_tensor *hod_windows(hod_tensor *x, int dim, int64_t size, int64_t step)
+{
+    if (!x)
+        return NULL;
+    int d = hod__dim("windows", dim, x->ndim);
+    if (d < 0)
+        return NULL;
+    if (size < 1 || step < 1 || size > x->shape[d] || x->ndim == HOD_MAX_DIMS)
+        return HOD_FAIL(ARGUMENT, "windows: of %lld, %lld apart, in dimension %d of %s",
+                        (long long)size, (long long)step, d, HOD_SHAPE_TEXT(x));
+    int64_t n = (x->shape[d] - size) / step + 1;
+    hod_tensor *start = hod_mul_scalar(hod_iota(HOD_I64, HOD_SHAPE(n, 1), 0), (double)step);
+    hod_tensor *at = hod_add(start, hod_iota(HOD_I64, HOD_SHAPE(1, size), 1));
+    hod_tensor *y = hod_index_select(x, d, hod_flatten(at, 0));
+    return hod_movedim(hod_unflatten(y, d, HOD_SHAPE(n, size)), d + 1, -1);
+}
+
+/* ---- triangles ---- */
+
+static hod_tensor *triangle(const char *name, hod_tensor *x, int64_t diagonal, bool upper)
+{
+    if (!x)
+        return NULL;
+    if (x->ndim < 2)
+        return HOD_FAIL(ARGUMENT, "%s: %s is no matrix", name, HOD_SHAPE_TEXT(x));
+    int64_t rows = x->shape[x->ndim - 2], columns = x->shape[x->ndim - 1];
+    hod_attrs a;
+    memset(&a, 0, sizeof a);
+    a.triangle.diagonal = HOD_MAX(HOD_MIN(diagonal, columns + 1), -rows - 1);
+    a.triangle.upper = upper;
+    return hod__op(HOD_OP_triangle, &a, 1, &x);
+}
+
+hod_tensor *hod_tril(hod_tensor *x, int64_t diagonal)
+{
+    return triangle("tril", x, diagonal, false);
+}
+
+hod_tensor *hod_triu(hod_tensor *x, int64_t diagonal)
+{
+    return triangle("triu", x, diagonal, true);
+}
+
+/* ---- padding ---- */
+
+hod_tensor *hod_pad_around(hod_tensor *x, hod_shape before, hod_shape after, hod_pad_mode mode,
+                           double value)
+{
+    if (!x)
+        return NULL;
+    if (before.n != x->ndim || after.n != x->ndim || (unsigned)mode >= HOD_PAD_MODES)
+        return HOD_FAIL(ARGUMENT, "pad: %d and %d numbers, mode %d, for %s", before.n, after.n,
+                        (int)mode, HOD_SHAPE_TEXT(x));
+    hod_attrs a;
+    memset(&a, 0, sizeof a);
+    a.pad.before.n = a.pad.shape.n = before.n;
+    a.pad.mode = mode;
+    a.pad.value = mode == HOD_PAD_CONSTANT ? value : 0;
+    bool any = false;
+    for (int i = 0; i < before.n; i++) {
+        int64_t cut = before.d[i] < 0 ? before.d[i] : 0,
+                cut_after = after.d[i] < 0 ? after.d[i] : 0;
+        int64_t b = HOD_MAX(before.d[i], 0), e = HOD_MAX(after.d[i], 0), size = x->shape[i];
+        if (cut < -size || cut_after < -size - cut || b > INT64_MAX / 4 || e > INT64_MAX / 4)
+            return HOD_FAIL(ARGUMENT, "pad: %lld before and %lld after dimension %d of %s",
+                            (long long)before.d[i], (long long)after.d[i], i, HOD_SHAPE_TEXT(x));
+        x = hod_slice(x, i, -cut, size + cut_after);
+        if (!x)
+            return NULL;
+        a.pad.before.d[i] = b;
+        a.pad.shape.d[i] = b + x->shape[i] + e;
+        any = any || b || e;
+    }
+    return any ? hod__op(HOD_OP_pad, &a, 1, &x) : x;
+}
+
+/* ---- windows of images ---- */
+
+static void fill_unfold(const hod_unfold2d_options *o, hod_attrs_unfold *a)
+{
+    const int64_t both[] = {o->kernel, o->stride ? o->stride : 1, o->dilation ? o->dilation : 1};
+    const int64_t *const apart[] = {o->kernel_hw, o->stride_hw, o->dilation_hw};
+    int64_t *const to[] = {a->kernel, a->stride, a->dilation};
+    for (int k = 0; k < 3; k++)
+        for (int i = 0; i < 2; i++)
+            to[k][i] = apart[k][0] || apart[k][1] ? apart[k][i] : both[k];
+    const int64_t *p = o->padding_tlbr;
+    for (int i = 0; i < 4; i++)
+        a->padding[i] = p[0] || p[1] || p[2] || p[3] ? p[i] : o->padding;
+}
+
+hod_tensor *hod_unfold2d_with(hod_tensor *x, hod_unfold2d_options o)
+{
+    if (!x)
+        return NULL;
+    hod_attrs a;
+    memset(&a, 0, sizeof a);
+    fill_unfold(&o, &a.unfold);
+    if (x->ndim == 4)
+        memcpy(a.unfold.image, x->shape + 2, sizeof a.unfold.image);
+    return hod__op(HOD_OP_unfold2d, &a, 1, &x);
+}
+
+hod_tensor *hod_fold2d_with(hod_tensor *x, int64_t h, int64_t w, hod_unfold2d_options o)
+{
+    hod_attrs a;
+    memset(&a, 0, sizeof a);
+    fill_unfold(&o, &a.unfold);
+    a.unfold.image[0] = h;
+    a.unfold.image[1] = w;
+    return hod__op(HOD_OP_fold2d, &a, 1, &x);
+}
