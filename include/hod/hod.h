@@ -31,6 +31,7 @@
 #include <hod/nn.h>
 #include <hod/ops.h>
 #include <hod/optim.h>
+#include <hod/ordering.h>
 #include <hod/plot.h>
 #include <hod/random.h>
 #include <hod/reductions.h>

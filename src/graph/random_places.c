@@ -91,9 +91,55 @@ static hod_ref draw_put(hod_drawing *d, hod_ref x)
     return hod__draw_tame(d, hod__draw_op(d, HOD_OP_scatter, &attrs, 3, in, bound, whole));
 }
 
+/* ---- what is found: whole values only, as a comparison of rounded ones is luck ---- */
+
+static hod_ref draw_order(hod_drawing *d, hod_ref x)
+{
+    hod_meta m = meta_of(d, x);
+    int dim = m.ndim ? (int)hod__draw(d, m.ndim) : 0;
+    if (m.ndim == 0 || !d->values[x].whole)
+        return HOD_NO_REF;
+    int64_t k = hod__draw_one_in(d, 2) ? m.shape[dim] : hod__draw(d, m.shape[dim] + 1);
+    hod_attrs attrs = {.order = {dim, k, hod__draw_one_in(d, 2)}};
+    return hod__draw_op(d, HOD_OP_order, &attrs, 1, &x, (double)HOD_MAX(m.shape[dim], 1), true);
+}
+
+/* A row of whole numbers is searched, sorted or not: the same places are found. */
+static hod_ref draw_search(hod_drawing *d, hod_ref x)
+{
+    hod_meta row = {.dtype = meta_of(d, x).dtype, .ndim = 1, .shape = {1 + hod__draw(d, 9)}};
+    hod_attrs attrs = {.search = {hod__draw_one_in(d, 2)}};
+    if (!d->values[x].whole)
+        return HOD_NO_REF;
+    hod_ref in[] = {hod__draw_input(d, &row, 'n', 0, HOD_INPUT_DATA), x};
+    return in[0] == HOD_NO_REF ? in[0]
+                               : hod__draw_op(d, HOD_OP_searchsorted, &attrs, 2, in, 10, true);
+}
+
+static hod_ref draw_nonzero(hod_drawing *d, hod_ref x)
+{
+    int64_t n = hod__node_numel(d->g, x);
+    hod_attrs attrs = {.count = {hod__draw(d, HOD_MIN(n, 20) + 1)}};
+    if (meta_of(d, x).ndim == 0 || !d->values[x].whole)
+        return HOD_NO_REF;
+    return hod__draw_op(d, HOD_OP_nonzero, &attrs, 1, &x, (double)HOD_MAX(n, 1), true);
+}
+
+static hod_ref draw_nms(hod_drawing *d, hod_ref x)
+{
+    hod_meta boxes = {.dtype = hod__draw_one_in(d, 2) ? HOD_F32 : HOD_F64,
+                      .ndim = 2,
+                      .shape = {hod__draw(d, 12), 4}};
+    (void)x;
+    hod_attrs attrs = {.nms = {.threshold = 0.3}};
+    hod_ref in = hod__draw_input(d, &boxes, 'n', 0, HOD_INPUT_DATA);
+    return in == HOD_NO_REF ? in : hod__draw_op(d, HOD_OP_nms, &attrs, 1, &in, 1, true);
+}
+
 hod_ref hod__draw_place(hod_drawing *d, hod_ref x)
 {
     static hod_ref (*const moves[])(hod_drawing *, hod_ref) = {
-        draw_flip, draw_triangle, draw_pad, draw_pad, draw_unfold, draw_unfold, draw_put, draw_put};
+        draw_flip, draw_triangle, draw_pad,   draw_pad,    draw_unfold,  draw_unfold,
+        draw_put,  draw_put,      draw_order, draw_search, draw_nonzero, draw_nms};
     return moves[hod__draw(d, HOD_COUNT(moves))](d, x);
 }

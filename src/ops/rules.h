@@ -83,6 +83,9 @@ int hod__check_index(const char *name, const hod_meta *index);
 int hod__index_check(const char *name, const int64_t *at, int64_t n, int64_t size);
 hod_dtype hod__added_in(hod_dtype dtype); /* the type that additions at an index are done in */
 
+/* How many elements of a real tensor are not 0; -1 on failure. */
+int64_t hod__count_nonzero(hod_tensor *t);
+
 /* Slow twins in plain C, in double: what f64 runs, and the oracle of the tests. All operands f64
  * and row-major. */
 int hod__matmul_naive(const hod_op_call *c, hod_tensor *out);

@@ -1,0 +1,117 @@
+/* Kernels that say which elements are found: nonzero, and non-maximum suppression.
+ *
+ * Both are total: `nonzero` gives the first n places whatever there are, because its size is an
+ * attribute that the front counted; `nms` marks boxes, already in the order of their scores, and
+ * leaves picking to nonzero.
+ */
+#include "ops/rules.h"
+
+int hod__shape_nonzero(const hod_op_call *c, const hod_meta *in, hod_meta *out)
+{
+    int64_t n = c->attrs->count.n;
+    if (n < 0 || n > HOD_MAX(hod__numel(in->ndim, in->shape), 0))
+        return HOD_FAIL_RC(ARGUMENT, "nonzero: %lld of %s", (long long)n, HOD_META_TEXT(in));
+    *out = (hod_meta){.dtype = HOD_I64, .ndim = 2, .shape = {n, in->ndim}};
+    return 0;
+}
+
+/* t's elements as row-major bytes, 1 where not 0; released by the caller. */
+static hod_tensor *flags_of(hod_tensor *t)
+{
+    hod_meta m = hod__meta(t);
+    if (m.dtype == HOD_BOOL)
+        return hod__eval_row_major(t);
+    m.dtype = HOD_BOOL;
+    hod_tensor *flags = hod__eval_temporary(&m);
+    if (flags)
+        hod__eval_cast(
+            &(hod_op_call){
+                .op = HOD_OP_cast, .attrs = &(hod_attrs){.cast = {HOD_BOOL}}, .n = 1, .in = &t},
+            flags);
+    return flags;
+}
+
+int64_t hod__count_nonzero(hod_tensor *t)
+{
+    hod_tensor *flags = flags_of(t);
+    if (!flags)
+        return -1;
+    int64_t n = hod_tensor_numel(flags), count = 0;
+    const uint8_t *f = n > 0 ? hod__data(flags) : NULL;
+    for (int64_t begin = 0; begin < n; begin += 128) { /* blocks whose sum a byte holds */
+        int64_t end = HOD_MIN(begin + 128, n);
+        uint8_t some = 0;
+        for (int64_t i = begin; i < end; i++)
+            some = (uint8_t)(some + f[i]);
+        count += some;
+    }
+    hod_tensor_release(flags);
+    return count;
+}
+
+int hod__eval_nonzero(const hod_op_call *c, hod_tensor *out)
+{
+    hod_tensor *x = c->in[0];
+    int64_t wanted = c->attrs->count.n, found = 0, last = x->ndim - 1;
+    if (hod_tensor_numel(out) == 0)
+        return 0;
+    if (!hod__is_row_major(out))
+        return HOD_FAIL_RC(ARGUMENT, "nonzero: into a strided tensor");
+    hod_tensor *flags = flags_of(x);
+    if (!flags)
+        return -1;
+    int64_t n = hod_tensor_numel(x), width = x->shape[last], at[HOD_MAX_DIMS] = {0};
+    const uint8_t *f = hod__data(flags);
+    int64_t *to = hod__data(out);
+    for (int64_t row = 0; row < n && found < wanted; row += width) {
+        for (int64_t j = 0; j < width && found < wanted; j++) {
+            if (!f[row + j])
+                continue;
+            for (int64_t d = 0; d < last; d++)
+                to[d] = at[d];
+            to[last] = j;
+            to += x->ndim;
+            found++;
+        }
+        for (int64_t d = last - 1; d >= 0 && ++at[d] == x->shape[d]; d--)
+            at[d] = 0;
+    }
+    memset(to, 0, (size_t)((wanted - found) * x->ndim) * sizeof *to);
+    hod_tensor_release(flags);
+    return 0;
+}
+
+/* ---- suppression ---- */
+
+int hod__shape_nms(const hod_op_call *c, const hod_meta *in, hod_meta *out)
+{
+    (void)c;
+    if (in->ndim != 2 || in->shape[1] != 4 || (in->dtype != HOD_F32 && in->dtype != HOD_F64))
+        return HOD_FAIL_RC(ARGUMENT, "nms: boxes %s %s, f32 or f64 (N,4) wanted",
+                           hod_dtype_name(in->dtype), HOD_META_TEXT(in));
+    *out = (hod_meta){.dtype = HOD_BOOL, .ndim = 1, .shape = {in->shape[0]}};
+    return 0;
+}
+
+#define TYPED_BODY "ops/found_tmpl.c"
+#define ELEM_F32
+#include "ops/typed_tmpl.h"
+#define ELEM_F64
+#include "ops/typed_tmpl.h"
+#undef TYPED_BODY
+
+int hod__eval_nms(const hod_op_call *c, hod_tensor *out)
+{
+    int64_t n = hod_tensor_numel(out);
+    if (n == 0)
+        return 0;
+    if (!hod__is_row_major(out))
+        return HOD_FAIL_RC(ARGUMENT, "nms: into a strided tensor");
+    hod_tensor *boxes = hod__eval_row_major(c->in[0]);
+    if (!boxes)
+        return -1;
+    (boxes->dtype == HOD_F32 ? suppress_f32 : suppress_f64)(
+        hod__data(boxes), n, c->attrs->nms.threshold, hod__data(out));
+    hod_tensor_release(boxes);
+    return 0;
+}

@@ -1,0 +1,231 @@
+/* The fronts of ordering. Values are picked by gather, so they have gradients; sizes that depend on
+ * values are counted on the host, and become attributes of the operators behind. */
+#include "ops/rules.h"
+#include <hod/ordering.h>
+
+/* ---- orders ---- */
+
+static hod_tensor *order(const char *name, hod_tensor *x, int dim, int64_t k, bool descending)
+{
+    if (!x)
+        return NULL;
+    int d = hod__dim(name, dim, HOD_MAX(x->ndim, 1));
+    if (d < 0)
+        return NULL;
+    int64_t size = x->ndim ? x->shape[d] : 1;
+    if (k == -1)
+        k = size;
+    if (k < 0 || k > size || (x->ndim == 0 && k == 0))
+        return HOD_FAIL(ARGUMENT, "%s: %lld of dimension %d of %s", name, (long long)k, d,
+                        HOD_SHAPE_TEXT(x));
+    hod_attrs a;
+    memset(&a, 0, sizeof a);
+    a.order.dim = d;
+    a.order.k = k;
+    a.order.descending = descending;
+    return hod__op(HOD_OP_order, &a, 1, &x);
+}
+
+static hod_sorted picked(hod_tensor *x, int dim, hod_tensor *indices)
+{
+    hod_sorted s = {.values = indices ? hod_gather(x, dim, indices) : NULL};
+    s.indices = s.values ? indices : NULL;
+    return s;
+}
+
+hod_sorted hod_sort(hod_tensor *x, int dim, bool descending)
+{
+    return picked(x, dim, order("sort", x, dim, -1, descending));
+}
+
+hod_tensor *hod_argsort(hod_tensor *x, int dim, bool descending)
+{
+    return order("argsort", x, dim, -1, descending);
+}
+
+hod_sorted hod_topk(hod_tensor *x, int64_t k, int dim, bool largest)
+{
+    if (x && k < 0) {
+        hod__fail(HOD_ERROR_ARGUMENT, "topk: %lld of %s", (long long)k, HOD_SHAPE_TEXT(x));
+        return (hod_sorted){NULL, NULL};
+    }
+    return picked(x, dim, order("topk", x, dim, k, largest));
+}
+
+hod_tensor *hod_searchsorted(hod_tensor *sorted, hod_tensor *values, bool right)
+{
+    if (!sorted || !values)
+        return NULL;
+    hod_dtype t = hod__promote(sorted, values);
+    hod_attrs a;
+    memset(&a, 0, sizeof a);
+    a.search.right = right;
+    hod_tensor *in[] = {hod__cast_to(sorted, t), hod__cast_to(values, t)};
+    return hod__op(HOD_OP_searchsorted, &a, 2, in);
+}
+
+/* ---- sizes that depend on values ---- */
+
+/* `places` rows of indices where x is not 0. */
+static hod_tensor *first_nonzero(hod_tensor *x, int64_t n)
+{
+    hod_attrs a;
+    memset(&a, 0, sizeof a);
+    a.count.n = n;
+    return hod__op(HOD_OP_nonzero, &a, 1, &x);
+}
+
+hod_tensor *hod_nonzero(hod_tensor *x)
+{
+    if (!x || hod__realise(x) != 0)
+        return NULL;
+    int64_t n = hod__count_nonzero(x);
+    return n < 0 ? NULL : first_nonzero(x, n);
+}
+
+/* Where the flags (n) are set, as an index (k). */
+static hod_tensor *set_places(hod_tensor *flags)
+{
+    return hod_reshape(hod_nonzero(flags), HOD_SHAPE(-1));
+}
+
+hod_tensor *hod_masked_select(hod_tensor *x, hod_tensor *mask)
+{
+    if (!x || !mask)
+        return NULL;
+    int n;
+    hod_shape s = {.n = 0};
+    if (!hod__broadcast(x->ndim, x->shape, mask->ndim, mask->shape, &n, s.d))
+        return HOD_FAIL(ARGUMENT, "masked_select: mask %s for %s", HOD_SHAPE_TEXT(mask),
+                        HOD_SHAPE_TEXT(x));
+    s.n = n;
+    hod_tensor *places = hod_nonzero(hod_reshape(hod_expand(mask, s), HOD_SHAPE(-1)));
+    if (!places)
+        return NULL;
+    hod_tensor *index = hod_reshape(places, HOD_SHAPE(places->shape[0]));
+    return hod_embedding(hod_reshape(hod_expand(x, s), HOD_SHAPE(-1)), index);
+}
+
+/* Sums of counts up to each: the end of element i's repetitions. NULL when one is negative. */
+static int64_t *ends_of(hod_tensor *counts, int64_t n)
+{
+    int64_t *end = hod__alloc((size_t)n + 1, sizeof *end), total = 0;
+    if (!end || hod_read_ints(counts, end, n) != 0) {
+        free(end);
+        return NULL;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        if (end[i] < 0 || __builtin_add_overflow(total, end[i], &total)) {
+            hod__fail(HOD_ERROR_VALUE, "repeat_by: element %lld comes %lld times", (long long)i,
+                      (long long)end[i]);
+            free(end);
+            return NULL;
+        }
+        end[i] = total;
+    }
+    return end;
+}
+
+hod_tensor *hod_repeat_by(hod_tensor *x, hod_tensor *counts, int dim)
+{
+    if (!x || !counts)
+        return NULL;
+    int d = hod__dim("repeat_by", dim, x->ndim);
+    if (d < 0)
+        return NULL;
+    if (hod__check_index("repeat_by", &(hod_meta){.dtype = counts->dtype}) != 0)
+        return NULL;
+    int64_t n = x->shape[d];
+    if (counts->ndim != 1 || counts->shape[0] != n)
+        return HOD_FAIL(ARGUMENT, "repeat_by: counts %s for dimension %d of %s",
+                        HOD_SHAPE_TEXT(counts), d, HOD_SHAPE_TEXT(x));
+    int64_t *end = ends_of(counts, n);
+    if (!end)
+        return NULL;
+    hod_tensor *ends = hod_from_ints(end, HOD_SHAPE(n));
+    hod_tensor *at = hod_arange(HOD_I64, n > 0 ? end[n - 1] : 0);
+    free(end);
+    return hod_index_select(x, d, hod_searchsorted(ends, at, true));
+}
+
+/* ---- counting ---- */
+
+static hod_tensor *bins(hod_tensor *x, hod_tensor *weights, int64_t least)
+{
+    if (hod__check_index("bincount", &(hod_meta){.dtype = x->dtype}) != 0)
+        return NULL;
+    if (x->ndim != 1 || least < 0 || weights->ndim != 1 || weights->shape[0] != x->shape[0])
+        return HOD_FAIL(ARGUMENT, "bincount: of %s with weights %s, at least %lld",
+                        HOD_SHAPE_TEXT(x), HOD_SHAPE_TEXT(weights), (long long)least);
+    int64_t n = x->shape[0], size = least;
+    if (n > 0) {
+        double low = hod_item(hod_amin(x)), high = hod_item(hod_amax(x));
+        if (!(low >= 0 && high < 0x1p52))
+            return hod_error() ? NULL
+                               : HOD_FAIL(VALUE, "bincount: of numbers from %g to %g", low, high);
+        size = HOD_MAX(size, (int64_t)high + 1);
+    }
+    hod_attrs a;
+    memset(&a, 0, sizeof a);
+    a.scatter.shape = HOD_SHAPE(size);
+    return hod__op(HOD_OP_scatter_add, &a, 2, (hod_tensor *[]){weights, x});
+}
+
+hod_tensor *hod_bincount(hod_tensor *x, int64_t least)
+{
+    if (!x)
+        return NULL;
+    return bins(x, hod_expand(hod_full(HOD_I64, HOD_SHAPE(), 1), hod_tensor_shape(x)), least);
+}
+
+hod_tensor *hod_bincount_weighted(hod_tensor *x, hod_tensor *weights, int64_t least)
+{
+    return x && weights ? bins(x, weights, least) : NULL;
+}
+
+/* Sorted, an element begins a run when it differs from the one before. */
+hod_unique_values hod_unique(hod_tensor *x)
+{
+    hod_unique_values u = {NULL, NULL, NULL};
+    if (!x)
+        return u;
+    int64_t n = hod_tensor_numel(x);
+    hod_sorted s = hod_sort(hod_reshape(x, HOD_SHAPE(n)), 0, false);
+    hod_tensor *change =
+        hod_ne(hod_slice(s.values, 0, 1, n), hod_slice(s.values, 0, 0, n - (n > 0)));
+    hod_tensor *first = hod_full(HOD_BOOL, HOD_SHAPE(n > 0), 1);
+    hod_tensor *begin = set_places(hod_concat(2, (hod_tensor *[]){first, change}, 0));
+    if (!begin)
+        return u;
+    int64_t k = begin->shape[0];
+    hod_tensor *end = hod_concat(
+        2,
+        (hod_tensor *[]){hod_slice(begin, 0, 1, k), hod_full(HOD_I64, HOD_SHAPE(k > 0), (double)n)},
+        0);
+    hod_tensor *run = hod_sub_scalar(hod_searchsorted(begin, hod_arange(HOD_I64, n), true), 1);
+    hod_attrs a;
+    memset(&a, 0, sizeof a);
+    hod_tensor *in[] = {hod_full(HOD_I64, HOD_SHAPE(n), 0), s.indices, run};
+    u.values = hod_embedding(s.values, begin);
+    u.counts = hod_sub(end, begin);
+    u.inverse = hod_reshape(hod__op(HOD_OP_scatter, &a, 3, in), hod_tensor_shape(x));
+    return u.values && u.counts && u.inverse ? u : (hod_unique_values){NULL, NULL, NULL};
+}
+
+/* ---- boxes ---- */
+
+hod_tensor *hod_nms(hod_tensor *boxes, hod_tensor *scores, double threshold)
+{
+    if (!boxes || !scores)
+        return NULL;
+    if (boxes->ndim != 2 || boxes->shape[1] != 4 || scores->ndim != 1 ||
+        scores->shape[0] != boxes->shape[0])
+        return HOD_FAIL(ARGUMENT, "nms: boxes %s with scores %s", HOD_SHAPE_TEXT(boxes),
+                        HOD_SHAPE_TEXT(scores));
+    hod_attrs a;
+    memset(&a, 0, sizeof a);
+    a.nms.threshold = threshold;
+    hod_tensor *b = hod__cast_to(boxes, boxes->dtype == HOD_F64 ? HOD_F64 : HOD_F32);
+    hod_tensor *best = hod_argsort(scores, 0, true), *sorted = hod_embedding(b, best);
+    return hod_embedding(best, set_places(hod__op(HOD_OP_nms, &a, 1, &sorted)));
+}
