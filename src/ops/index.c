@@ -1,7 +1,7 @@
 /* Rows by index: embedding reads them, embedding_back adds to them; scatter.c indexes along any
  * dimension.
  *
- * An index is i64 or i32, never negative; one that points outside is an error before anything is
+ * An index is i64, i32 or u8, never negative; one that points outside is an error before anything is
  * read. Additions happen in the order of the index, whatever the number of threads.
  */
 #include "ops/rules.h"

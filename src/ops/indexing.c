@@ -67,8 +67,10 @@ hod_tensor *hod_one_hot(hod_tensor *index, int64_t classes)
 {
     if (!index)
         return NULL;
+    if (classes == -1 && hod_tensor_numel(index) > 0)
+        classes = (int64_t)HOD_MIN(hod_item(hod_amax(index)), 0x1p62) + 1;
     if (classes < 1)
-        return HOD_FAIL(ARGUMENT, "one_hot: %lld classes", (long long)classes);
+        return hod_error() ? NULL : HOD_FAIL(ARGUMENT, "one_hot: %lld classes", (long long)classes);
     hod_tensor *at = hod_unsqueeze(index, -1);
     if (!at)
         return NULL;

@@ -77,7 +77,7 @@ int hod__eval_zero(hod_tensor *out); /* zeroes all elements, any strides */
 int hod__eval_through(hod_dtype dtype, const hod_op_call *c, hod_tensor *out,
                       int (*eval)(const hod_op_call *c, hod_tensor *out));
 
-/* An index is i64 or i32: 0 or -1. */
+/* An index is i64, i32 or u8: 0 or -1. */
 int hod__check_index(const char *name, const hod_meta *index);
 /* All of at[n] lie in 0..size-1: 0, or -1 with an error that names the first that does not. */
 int hod__index_check(const char *name, const int64_t *at, int64_t n, int64_t size);

@@ -24,9 +24,9 @@ enum { PARALLEL_ELEMENTS = 32768 };
 
 int hod__check_index(const char *name, const hod_meta *index)
 {
-    if (index->dtype == HOD_I64 || index->dtype == HOD_I32)
+    if (index->dtype == HOD_I64 || index->dtype == HOD_I32 || index->dtype == HOD_U8)
         return 0;
-    return HOD_FAIL_RC(ARGUMENT, "%s: the index is %s, not i64 or i32", name,
+    return HOD_FAIL_RC(ARGUMENT, "%s: the index is %s, not i64, i32 or u8", name,
                        hod_dtype_name(index->dtype));
 }
 
