@@ -36,6 +36,7 @@
 #include <hod/random.h>
 #include <hod/reductions.h>
 #include <hod/rnn.h>
+#include <hod/rows.h>
 #include <hod/schedule.h>
 #include <hod/scope.h>
 #include <hod/tensor.h>

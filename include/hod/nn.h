@@ -267,6 +267,7 @@ HOD_API hod_module *hod_nn_layer_norm_make(hod_module *parent, const char *name,
 
 typedef struct hod_embedding_spec {
     int64_t rows, features;
+    bool row_sparse; /* the gradient is of the rows that were looked up: rows.h */
     char end_;
 } hod_embedding_spec;
 /* i64 (...) -> (..., features), weight (rows, features) */

@@ -89,6 +89,7 @@ struct hod_grad_meta {
     hod_grad_node *grad_fn; /* counted; NULL for a leaf */
     int output;             /* which result of it */
     hod_grad_slot slot;     /* leaf, or retain_grad */
+    hod_tensor *rows, *values; /* counted; a leaf's row-sparse gradient, or NULL */
     bool retain_grad;
     hod_hooks hooks; /* of a leaf; those of a result live in its node */
     /* While a backward runs, leaves only. */
@@ -169,5 +170,8 @@ extern _Thread_local bool hod__anomaly;
 /* True while any hook exists: backward then does more than its graph tells. */
 bool hod__hooks_exist(void);
 void hod__hooks_free(hod_hooks *hooks);
+void hod__rows_drop(struct hod_grad_meta *m);
+/* True while a backward runs that adds to the gradients of all leaves it reaches. */
+bool hod__backward_accumulates(void);
 
 #endif

@@ -41,6 +41,11 @@ typedef struct run {
 
 static _Thread_local run *innermost;
 
+bool hod__backward_accumulates(void)
+{
+    return innermost && innermost->targets == 0;
+}
+
 /* ---- collect and order ---- */
 
 /* A leaf that a run around this one waits for is lent: its fields come back at the end. */

@@ -56,6 +56,7 @@ void hod_zero_grad(hod_tensor *t)
         return;
     (void)hod__span_begin("clear", 0, NULL); /* a function that does this cannot be skipped whole */
     hod_grad_slot *slot = &t->autograd->slot;
+    hod__rows_drop(t->autograd);
     slot->present = false;
     if (hod__has_grad_fn(slot->sum)) { /* a result of create_graph: not ours to write into */
         hod_tensor_release(slot->sum);

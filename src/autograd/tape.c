@@ -32,6 +32,7 @@ static void meta_free(struct hod_grad_meta *m)
         hod__grad_node_release(m->grad_fn);
     }
     hod_tensor_release(m->slot.sum);
+    hod__rows_drop(m);
     hod_tensor_release(m->gradient);
     hod__hooks_free(&m->hooks);
     free(m);

@@ -5,6 +5,7 @@
  * convolution, bias included; ones and zeros for norms; a standard normal for embeddings.
  */
 #include "nn/nn.h"
+#include <hod/rows.h>
 
 typedef struct affine { /* linear, convolution, norms: a weight and perhaps a bias */
     hod_module base;
@@ -142,11 +143,18 @@ static hod_tensor *embedding_forward(hod_module *self, hod_tensor *x)
     return hod_embedding(((affine *)self)->weight, x);
 }
 
+static hod_tensor *embedding_rows_forward(hod_module *self, hod_tensor *x)
+{
+    return hod_embedding_rows(((affine *)self)->weight, x);
+}
+
 hod_module *hod_nn_embedding_make(hod_module *parent, const char *name, hod_embedding_spec spec)
 {
     if (positive("embedding", "rows", spec.rows) == 0)
         positive("embedding", "features", spec.features);
-    affine *m = (affine *)hod_module_make(parent, name, "embedding", sizeof *m, embedding_forward);
+    affine *m =
+        (affine *)hod_module_make(parent, name, "embedding", sizeof *m,
+                                  spec.row_sparse ? embedding_rows_forward : embedding_forward);
     m->weight =
         hod_parameter_new(&m->base, "weight", HOD_WEIGHT, HOD_SHAPE(spec.rows, spec.features),
                           (hod_init){HOD_INIT_NORMAL, 1});

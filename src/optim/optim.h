@@ -5,12 +5,14 @@
 #include "autograd/autograd.h"
 #include <hod/functional.h>
 #include <hod/optim.h>
+#include <hod/rows.h>
 
 typedef struct hod_optim_entry {
     char *name;
     hod_tensor *p; /* counted */
     bool decays;
     bool touched; /* had a gradient when the body of the update ran */
+    bool by_rows; /* and it was row-sparse: stepped by the host when the body is done */
     int64_t step;
     int cohort;           /* index of its rates in this update */
     hod_tensor *state[2]; /* f32, or f64 for f64 parameters; NULL beyond the rule's */
@@ -34,8 +36,8 @@ struct hod_optimizer {
     hod_cohort *cohorts;
     int64_t n_cohorts, cap_cohorts; /* n_cohorts: in use by this update; all have tensors */
     int64_t made_cohorts;
-    hod_tensor *factor, *clip; /* () f64: written by the host */
-    hod_tensor *norm, *ok;     /* () f64: written by the update */
+    hod_tensor *factor, *clip, *rows_square; /* () f64: written by the host */
+    hod_tensor *norm, *ok, *coefficient;     /* () f64: written by the update */
 };
 
 /* What a rule computes from; everything in the type it computes in. */
@@ -60,6 +62,12 @@ typedef struct hod_optim_rule {
     hod_tensor *(*step)(const hod_step *s, hod_tensor **next);
 } hod_optim_rule;
 extern const hod_optim_rule hod__optim_rules[HOD_OPTIMIZERS];
+
+/* Row-sparse gradients: sums their rows, and the squares of all into rows_square. 0 or -1. */
+int hod__rows_prepare(hod_optimizer *o);
+/* Steps the rows of one parameter, with the update's coefficient. 0 or -1. */
+int hod__rows_step(hod_optimizer *o, hod_optim_entry *e);
+hod_dtype hod__optim_work_dtype(const hod_tensor *p); /* the type that p's step is computed in */
 
 hod_tensor *hod__optim_scalar_new(double value); /* () f64, outside of scopes */
 int hod__optim_scalar_set(hod_tensor *t, double value);

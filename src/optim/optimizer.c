@@ -105,7 +105,9 @@ hod_optimizer *hod_optimizer_new(hod_module *m, hod_optimizer_spec spec)
     o->clip = hod__optim_scalar_new(0);
     o->norm = hod__optim_scalar_new(0);
     o->ok = hod__optim_scalar_new(1);
-    int rc = o->factor && o->clip && o->norm && o->ok ? 0 : -1;
+    o->rows_square = hod__optim_scalar_new(0);
+    o->coefficient = hod__optim_scalar_new(1);
+    int rc = o->factor && o->clip && o->norm && o->ok && o->rows_square && o->coefficient ? 0 : -1;
     for (hod_walk w = hod_parameters(m); rc == 0 && hod_walk_next(&w);)
         rc = add(o, &w.item);
     if (rc == 0 && o->n == 0)
@@ -136,6 +138,8 @@ void hod_optimizer_free(hod_optimizer *o)
     hod_tensor_release(o->clip);
     hod_tensor_release(o->norm);
     hod_tensor_release(o->ok);
+    hod_tensor_release(o->rows_square);
+    hod_tensor_release(o->coefficient);
     free(o->entries);
     free(o->cohorts);
     free(o);

@@ -58,7 +58,7 @@ int hod_update_prepare(hod_optimizer *o, const hod_update_spec *spec)
                 return -1;
     }
     return hod__optim_scalar_set(o->factor, spec->factor != 0 ? spec->factor : 1) == 0 &&
-                   hod__optim_scalar_set(o->clip, spec->clip_norm) == 0
+                   hod__optim_scalar_set(o->clip, spec->clip_norm) == 0 && hod__rows_prepare(o) == 0
                ? 0
                : -1;
 }
@@ -87,7 +87,8 @@ static bool touch(hod_optimizer *o)
     bool any = false;
     for (int64_t i = 0; i < o->n; i++) {
         hod_optim_entry *e = &o->entries[i];
-        e->touched = e->p->requires_grad && hod_grad(e->p);
+        e->by_rows = e->p->requires_grad && hod_grad_rows(e->p).rows;
+        e->touched = e->by_rows || (e->p->requires_grad && hod_grad(e->p));
         any = any || e->touched;
     }
     return any;
@@ -109,15 +110,15 @@ static uint64_t body_key(const hod_optimizer *o, const hod_update_spec *spec)
                            o->spec.beta2, o->spec.eps, o->spec.ema}};
     uint64_t key = hod__hash(&head, sizeof head, 0);
     for (int64_t i = 0; i < o->n; i++) {
-        int32_t part =
-            o->entries[i].touched ? 1 + 2 * o->entries[i].cohort + o->entries[i].decays : 0;
+        const hod_optim_entry *e = &o->entries[i];
+        int32_t part = e->by_rows ? -1 : e->touched ? 1 + 2 * e->cohort + e->decays : 0;
         key = hod__hash(&part, sizeof part, key);
     }
     return key;
 }
 
-/* The types of one step: what is wide enough for the parameter. */
-static hod_dtype work_dtype(const hod_tensor *p)
+/* What is wide enough for the parameter. */
+hod_dtype hod__optim_work_dtype(const hod_tensor *p)
 {
     return p->dtype == HOD_F64 ? HOD_F64 : HOD_F32;
 }
@@ -132,7 +133,7 @@ static int step_entry(hod_optimizer *o, hod_optim_entry *e, hod_tensor *coeffici
 {
     HOD_SCOPE(s);
     const hod_optim_rule *rule = &hod__optim_rules[o->spec.kind];
-    hod_dtype type = work_dtype(e->p);
+    hod_dtype type = hod__optim_work_dtype(e->p);
     hod_tensor *rate[HOD_RATES], *next[2] = {NULL, NULL};
     for (int k = 0; k < HOD_RATES; k++)
         rate[k] = hod_cast(o->cohorts[e->cohort].rate[k], type);
@@ -155,6 +156,14 @@ static int step_entry(hod_optimizer *o, hod_optim_entry *e, hod_tensor *coeffici
     return store(e->p, moved, ok);
 }
 
+static bool any_by_rows(const hod_optimizer *o)
+{
+    for (int64_t i = 0; i < o->n; i++)
+        if (o->entries[i].by_rows)
+            return true;
+    return false;
+}
+
 static int body(hod_optimizer *o, const hod_update_spec *spec)
 {
     HOD_SCOPE(s);
@@ -162,7 +171,11 @@ static int body(hod_optimizer *o, const hod_update_spec *spec)
     hod_tensor *factor = o->factor;
     if (spec->weight)
         factor = hod_div(factor, hod_cast(spec->weight, HOD_F64));
-    hod_tensor *norm = hod_mul(hod_sqrt(hod__gradients_square_sum(o)), factor);
+    bool rows = any_by_rows(o);
+    hod_tensor *total = hod__gradients_square_sum(o);
+    if (rows && !hod_error())
+        total = total ? hod_add(total, o->rows_square) : o->rows_square;
+    hod_tensor *norm = hod_mul(hod_sqrt(total), factor);
     hod_tensor *ok = hod_isfinite(norm);
     hod_tensor *coefficient = factor;
     if (spec->clip_norm > 0)
@@ -171,8 +184,11 @@ static int body(hod_optimizer *o, const hod_update_spec *spec)
     if (!ok || !coefficient)
         return -1;
     for (int64_t i = 0; i < o->n; i++)
-        if (o->entries[i].touched && step_entry(o, &o->entries[i], coefficient, ok) != 0)
+        if (o->entries[i].touched && !o->entries[i].by_rows &&
+            step_entry(o, &o->entries[i], coefficient, ok) != 0)
             return -1;
+    if (rows && !hod__assign(o->coefficient, coefficient))
+        return -1;
     return hod__assign(o->norm, norm) && hod__assign(o->ok, hod_cast(ok, HOD_F64)) ? 0 : -1;
 }
 
@@ -206,6 +222,8 @@ int hod_update_finish(hod_optimizer *o, const hod_update_spec *spec, hod_update_
     }
     for (int64_t i = 0; i < o->n; i++) {
         hod_optim_entry *e = &o->entries[i];
+        if (e->touched && e->by_rows && !r.skipped && hod__rows_step(o, e) != 0)
+            return -1;
         e->step += e->touched && !r.skipped;
         if (!spec->keep_gradients)
             hod_zero_grad(e->p);
@@ -231,9 +249,11 @@ int hod_gradients_scale(hod_optimizer *o, double factor)
     HOD_NO_GRAD(n);
     for (int64_t i = 0; i < o->n; i++) {
         HOD_SCOPE(s);
-        hod_tensor *g = hod_grad(o->entries[i].p);
-        if (g && !hod__assign(g, hod_mul_scalar(g, factor)))
-            return -1;
+        hod_tensor *p = o->entries[i].p;
+        hod_tensor *g[] = {hod_grad(p), hod_grad_rows(p).values};
+        for (int k = 0; k < 2; k++)
+            if (g[k] && !hod__assign(g[k], hod_mul_scalar(g[k], factor)))
+                return -1;
     }
     return 0;
 }
@@ -244,8 +264,14 @@ double hod_gradients_norm(hod_optimizer *o)
         return NAN;
     HOD_SCOPE(s);
     HOD_NO_GRAD(n);
+    double rows = 0;
+    if (hod__rows_prepare(o) != 0)
+        return NAN;
+    for (int64_t i = 0; i < o->n && rows == 0; i++)
+        if (hod_grad_rows(o->entries[i].p).rows)
+            rows = hod_item(o->rows_square);
     hod_tensor *total = hod__gradients_square_sum(o);
-    return total ? sqrt(hod_item(total)) : hod_error() ? NAN : 0;
+    return hod_error() ? NAN : sqrt((total ? hod_item(total) : 0) + rows);
 }
 
 int hod_gradients_clip(hod_optimizer *o, double max_norm, double *norm)
