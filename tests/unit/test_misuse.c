@@ -249,6 +249,87 @@ CALL(nll, hod_loss_mean(hod_nll(x, y)))
 CALL(mse, hod_loss_mean(hod_mse(x, y)))
 CALL(bce, hod_loss_mean(hod_bce_with_logits(x, y)))
 
+/* ---- movement and ordering ---- */
+
+/* An index that often fits x: its shape, or a vector. */
+static hod_tensor *any_index(hod_tensor *x)
+{
+    hod_shape s = draw(3) || !x ? HOD_SHAPE(draw(4)) : hod_tensor_shape(x);
+    return filled(draw(6) ? HOD_I64 : (hod_dtype)draw(HOD_DTYPES), s);
+}
+
+static hod_shape one_for_each(hod_tensor *x)
+{
+    hod_shape s = any_shape();
+    if (x && draw(4))
+        s.n = hod_tensor_ndim(x);
+    return s;
+}
+
+static hod_tensor *some_part(hod_tensor *x)
+{
+    hod_tensor *parts[8] = {0};
+    int64_t sizes[4] = {near(1), near(1), near(2), near(0)};
+    int n = (int)draw(9), rc = draw(2) ? hod_chunk(x, any_dim(), n, parts)
+                                       : hod_split(x, any_dim(), n % 5, sizes, parts);
+    return rc != 0 ? NULL : parts[0] ? parts[0] : x;
+}
+
+static hod_tensor *some_unfold(hod_tensor *x)
+{
+    hod_unfold2d_options o = {near(2),
+                              near(0),
+                              near(0),
+                              near(0),
+                              .kernel_hw = {near(0), near(0)},
+                              .padding_tlbr = {near(0), near(0), near(0), near(0)}};
+    hod_tensor *in = draw(3) ? image() : x;
+    if (draw(2))
+        return hod_unfold2d_with(in, o);
+    return hod_fold2d_with(draw(2) ? hod_unfold2d_with(in, o) : x, near(3), near(3), o);
+}
+
+static hod_tensor *some_boxes(hod_tensor *x, hod_tensor *y)
+{
+    hod_tensor *boxes = draw(3) ? filled(HOD_F32, HOD_SHAPE(draw(5), 4)) : x;
+    hod_tensor *scores = draw(3) && boxes ? hod_select(boxes, -1, 0) : y;
+    return hod_nms(boxes, scores, any_number());
+}
+
+CALL(narrow, hod_narrow(x, any_dim(), any_int(), any_int()))
+CALL(squeeze_all, hod_squeeze_all(x))
+CALL(movedim, hod_movedim(x, any_dim(), any_dim()))
+CALL(expand_as, hod_expand_as(x, y))
+CALL(unflatten, hod_unflatten(x, any_dim(), any_shape()))
+CALL(part, some_part(x))
+CALL(flip, hod_flip_over(x, any_shape()))
+CALL(roll, hod_roll(x, any_int(), any_dim()))
+CALL(repeat, draw(2) ? hod_repeat_to(x, one_for_each(x)) : hod_tile(x, any_shape()))
+CALL(repeat_interleave, hod_repeat_interleave(x, any_int(), any_dim()))
+CALL(windows, hod_windows(x, any_dim(), any_int(), any_int()))
+CALL(triangle, draw(2) ? hod_tril(x, any_int()) : hod_triu(x, any_int()))
+CALL(pad_around,
+     hod_pad_around(x, one_for_each(x), one_for_each(x), (hod_pad_mode)draw(5), any_number()))
+CALL(unfold, some_unfold(x))
+CALL(scatter, hod_scatter(x, any_dim(), any_index(x), y))
+CALL(scatter_value, hod_scatter_value(x, any_dim(), any_index(x), any_number()))
+CALL(scatter_add, hod_scatter_add(x, any_dim(), any_index(x), draw(2) ? x : y))
+CALL(take_along, hod_take_along(x, any_index(x), any_dim()))
+CALL(one_hot, hod_one_hot(draw(3) ? any_index(x) : x, any_int()))
+CALL(masked_fill, hod_masked_fill(x, y, any_number()))
+CALL(sort, hod_sort(x, any_dim(), draw(2)).values)
+CALL(argsort, hod_argsort(x, any_dim(), draw(2)))
+CALL(topk, hod_topk(x, any_int(), any_dim(), draw(2)).indices)
+CALL(searchsorted, hod_searchsorted(x, y, draw(2)))
+CALL(nonzero, hod_nonzero(x))
+CALL(masked_select, hod_masked_select(x, y))
+CALL(repeat_by, hod_repeat_by(x, any_index(x), any_dim()))
+CALL(bincount, draw(2) ? hod_bincount(any_index(x), any_int())
+                       : hod_bincount_weighted(any_index(x), y, any_int()))
+CALL(unique, hod_unique(x).inverse)
+CALL(nms, some_boxes(x, y))
+CALL(embedding_rows, hod_embedding_rows(x, any_index(x)))
+
 static const struct {
     const char *name;
     call *run;
@@ -261,19 +342,28 @@ static const struct {
 #include "ops/ops.def"
 #define ROW(name) {#name, call_##name},
     ROW(full) ROW(full_like) ROW(arange) ROW(iota) ROW(uniform) ROW(empty) ROW(zeros) ROW(from_data)
-        ROW(placeholder) ROW(add_scalar) ROW(sub_scalar) ROW(mul_scalar) ROW(div_scalar)
-            ROW(pow_scalar) ROW(maximum_scalar) ROW(eq_scalar) ROW(clamp) ROW(cast) ROW(contiguous)
-                ROW(copy) ROW(detach) ROW(requires_grad) ROW(reshape) ROW(flatten) ROW(squeeze)
-                    ROW(unsqueeze) ROW(transpose) ROW(permute) ROW(expand) ROW(slice) ROW(select)
-                        ROW(pad) ROW(many) ROW(gather) ROW(index_select) ROW(embedding) ROW(mean)
-                            ROW(var) ROW(logsumexp) ROW(softmax) ROW(log_softmax) ROW(matmul)
-                                ROW(linear) ROW(conv2d) ROW(pool) ROW(global_pool) ROW(add_channels)
-                                    ROW(layer_norm) ROW(group_norm) ROW(batch_norm) ROW(dropout)
-                                        ROW(cross_entropy) ROW(nll) ROW(mse) ROW(bce)};
+        ROW(placeholder) ROW(add_scalar) ROW(sub_scalar) ROW(mul_scalar) ROW(div_scalar) ROW(
+            pow_scalar) ROW(maximum_scalar) ROW(eq_scalar) ROW(clamp) ROW(cast) ROW(contiguous)
+            ROW(copy) ROW(detach) ROW(requires_grad) ROW(reshape) ROW(flatten) ROW(squeeze) ROW(
+                unsqueeze) ROW(transpose) ROW(permute) ROW(expand) ROW(slice) ROW(select) ROW(pad)
+                ROW(many) ROW(gather) ROW(index_select) ROW(embedding) ROW(mean) ROW(var) ROW(
+                    logsumexp) ROW(softmax) ROW(log_softmax) ROW(matmul) ROW(linear) ROW(conv2d)
+                    ROW(pool) ROW(global_pool) ROW(add_channels) ROW(layer_norm) ROW(group_norm)
+                        ROW(batch_norm) ROW(dropout) ROW(cross_entropy) ROW(nll) ROW(mse) ROW(bce)
+                            ROW(narrow) ROW(squeeze_all) ROW(movedim) ROW(expand_as) ROW(unflatten)
+                                ROW(part) ROW(flip) ROW(roll) ROW(repeat) ROW(repeat_interleave)
+                                    ROW(windows) ROW(triangle) ROW(pad_around) ROW(unfold)
+                                        ROW(scatter) ROW(scatter_value) ROW(scatter_add)
+                                            ROW(take_along) ROW(one_hot) ROW(masked_fill) ROW(sort)
+                                                ROW(argsort) ROW(topk) ROW(searchsorted)
+                                                    ROW(nonzero) ROW(masked_select) ROW(repeat_by)
+                                                        ROW(bincount) ROW(unique) ROW(nms)
+                                                            ROW(embedding_rows)};
 
 /* Those that move no element and so take any size. */
-static call *const of_any_size[] = {call_reshape,   call_flatten, call_squeeze, call_unsqueeze,
-                                    call_transpose, call_permute, call_expand,  call_slice,
+static call *const of_any_size[] = {call_narrow,    call_squeeze_all, call_movedim, call_part,
+                                    call_reshape,   call_flatten,     call_squeeze, call_unsqueeze,
+                                    call_transpose, call_permute,     call_expand,  call_slice,
                                     call_select,    call_detach};
 
 /* ---- rounds ---- */
@@ -326,7 +416,7 @@ static void one(int round)
     y = calls[which].run(in[0], in[1], in[2]);
     bool symbolic = calls[which].run == call_placeholder;
     judge(name, round, y, in);
-    if (!y || symbolic)
+    if (!y || symbolic || hod_tensor_numel(y) > 1 << 24) /* a view that repeats without end */
         return;
     if (hod_tensor_numel(y) < 10000)
         hod_tensor_text(y, text, sizeof text);
