@@ -307,6 +307,30 @@ TEST(program_keeps_what_an_effect_changes)
          "}\n");
 }
 
+/* A later sweep makes values again: from what memory held before, not from what a first one wrote. */
+TEST(program_effects_wait_for_the_last_sweep)
+{
+    NEAR(difference("graph t {\n"
+                    "%0 = input f32 (4,40) \"x\"\n"
+                    "%1 = input f32 (4,40) \"dx\" {role=gradient}\n"
+                    "%2 = amax f32 (4,1) %0 {dims=(1), keepdim=true}\n"
+                    "%3 = accumulate f32 (4,40) %1 %0\n"
+                    "%4 = abs f32 (4,40) %3\n"
+                    "%5 = sub f32 (4,40) %4 %2\n"
+                    "return %5\n"
+                    "}\n",
+                    true),
+         0, 1e-6);
+    SAME("graph t {\n"
+         "%0 = input f32 (4,40) \"s\" {role=state}\n"
+         "%1 = sum f32 (4,1) %0 {dims=(1), keepdim=true}\n"
+         "%2 = mul f32 (4,40) %0 %0\n"
+         "%3 = sub f32 (4,40) %0 %1\n"
+         "%4 = assign f32 (4,40) %0 %2\n"
+         "return %3\n"
+         "}\n");
+}
+
 /* Without elements the eager kernels run the program; the slot is filled all the same. */
 TEST(program_accumulate_beside_nothing)
 {
