@@ -261,22 +261,32 @@ typedef struct search_job {
     bool right;
 } search_job;
 
-/* The number of elements of x that come before v. */
+/* The number of elements of a row that come before v, by halving without branches. Values are often
+ * sorted themselves: the place of the one before is tried first. */
+#define COMES(e) ((e) < v || (right && (e) == v))
 #define SEARCH(name, type, key)                                                                    \
+    static int64_t find_##name(const type *row, int64_t n, uint64_t v, bool right)                 \
+    {                                                                                              \
+        int64_t low = 0;                                                                           \
+        for (int64_t half; n > 1; n -= half) {                                                     \
+            half = n / 2;                                                                          \
+            uint64_t e = key(row[low + half - 1]);                                                 \
+            low += COMES(e) ? half : 0;                                                            \
+        }                                                                                          \
+        uint64_t e = n ? key(row[low]) : 0;                                                        \
+        return low + (n && COMES(e));                                                              \
+    }                                                                                              \
     static void search_##name(void *context, int64_t begin, int64_t end)                           \
     {                                                                                              \
         const search_job *job = context;                                                           \
+        int64_t last = 0, n = job->n;                                                              \
+        bool right = job->right;                                                                   \
         for (int64_t at = begin; at < end; at++) {                                                 \
-            const type *row = (const type *)job->rows + at / job->each * job->n;                   \
+            const type *row = (const type *)job->rows + at / job->each * n;                        \
             uint64_t v = key(((const type *)job->values)[at]);                                     \
-            int64_t low = 0, left = job->n;                                                        \
-            while (left > 0) {                                                                     \
-                uint64_t e = key(row[low + left / 2]);                                             \
-                bool less = job->right ? e <= v : e < v;                                           \
-                low = less ? low + left / 2 + 1 : low;                                             \
-                left = less ? left - left / 2 - 1 : left / 2;                                      \
-            }                                                                                      \
-            job->to[at] = low;                                                                     \
+            if ((last > 0 && !COMES(key(row[last - 1]))) || (last < n && COMES(key(row[last]))))   \
+                last = find_##name(row, n, v, right);                                              \
+            job->to[at] = last;                                                                    \
         }                                                                                          \
     }
 SEARCH(f32, float, key_f32)

@@ -150,6 +150,26 @@ hod_tensor *hod_repeat_by(hod_tensor *x, hod_tensor *counts, int dim)
 
 /* ---- counting ---- */
 
+/* The least and the greatest of x (n), n > 0, on the host. */
+static int extremes(hod_tensor *x, int64_t *low, int64_t *high)
+{
+    HOD_SCOPE(s);
+    if (hod__realise(x) != 0)
+        return -1;
+    if (x->dtype != HOD_I64 || !hod__is_row_major(x)) {
+        *low = (int64_t)hod_item(hod_amin(x));
+        *high = (int64_t)hod_item(hod_amax(x));
+        return hod_error() ? -1 : 0;
+    }
+    const int64_t *e = hod__data(x);
+    *low = *high = e[0];
+    for (int64_t i = 0; i < x->shape[0]; i++) {
+        *low = HOD_MIN(*low, e[i]);
+        *high = HOD_MAX(*high, e[i]);
+    }
+    return 0;
+}
+
 static hod_tensor *bins(hod_tensor *x, hod_tensor *weights, int64_t least)
 {
     if (hod__check_index("bincount", &(hod_meta){.dtype = x->dtype}) != 0)
@@ -158,13 +178,13 @@ static hod_tensor *bins(hod_tensor *x, hod_tensor *weights, int64_t least)
         return HOD_FAIL(ARGUMENT, "bincount: of %s with weights %s, at least %lld",
                         HOD_SHAPE_TEXT(x), HOD_SHAPE_TEXT(weights), (long long)least);
     int64_t n = x->shape[0], size = least;
-    if (n > 0) {
-        double low = hod_item(hod_amin(x)), high = hod_item(hod_amax(x));
-        if (!(low >= 0 && high < 0x1p52))
-            return hod_error() ? NULL
-                               : HOD_FAIL(VALUE, "bincount: of numbers from %g to %g", low, high);
-        size = HOD_MAX(size, (int64_t)high + 1);
-    }
+    int64_t low = 0, high = -1;
+    if (n > 0 && extremes(x, &low, &high) != 0)
+        return NULL;
+    if (low < 0 || high > INT64_MAX / 16)
+        return HOD_FAIL(VALUE, "bincount: of numbers from %lld to %lld", (long long)low,
+                        (long long)high);
+    size = HOD_MAX(size, high + 1);
     hod_attrs a;
     memset(&a, 0, sizeof a);
     a.scatter.shape = HOD_SHAPE(size);

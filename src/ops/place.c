@@ -237,7 +237,8 @@ static void pad_rows(void *context, int64_t begin, int64_t end)
         }
         const char *from = job->from + at * job->bytes;
         pad_edge(job, to, from, 0, job->before);
-        memcpy(to + job->before * job->bytes, from, (size_t)(job->size * job->bytes));
+        if (job->size > 0)
+            memcpy(to + job->before * job->bytes, from, (size_t)(job->size * job->bytes));
         pad_edge(job, to, from, stop, n);
     }
 }

@@ -15,6 +15,9 @@ typedef struct walk {
     int64_t n;        /* elements along dim */
     int64_t along[3]; /* their strides */
     const int64_t *index;
+    int64_t size;          /* of the indexed dimension */
+    bool checked;          /* already, as a whole */
+    bool outside;          /* an index was: written with true only */
     char *other, *indexed; /* y and x of gather, b and y of scatter */
 } walk;
 
@@ -97,6 +100,14 @@ static hod_tensor without_repeats(const hod_tensor *t)
     return once;
 }
 
+static bool repeats(const hod_tensor *t)
+{
+    for (int i = 0; i < t->ndim; i++)
+        if (t->strides[i] == 0 && t->shape[i] > 1)
+            return true;
+    return false;
+}
+
 int hod__index_check(const char *name, const int64_t *at, int64_t n, int64_t size)
 {
     for (int64_t begin = 0; begin < n; begin += 256) { /* blocks vectorise; the culprit is rare */
@@ -112,15 +123,14 @@ int hod__index_check(const char *name, const int64_t *at, int64_t n, int64_t siz
     return 0;
 }
 
-/* The index as i64 with its repeats kept as strides of 0, checked against `size`; released by the
- * caller. NULL on failure. */
+/* The index as i64 with its repeats kept as strides of 0; one that repeats is checked against `size`,
+ * others are while they are walked, in the cache. Released by the caller; NULL on failure. */
 static hod_tensor *index_of(const char *name, hod_tensor *index, int64_t size)
 {
     hod_tensor once = without_repeats(index), *source = &once;
     hod_meta m = hod__meta(&once);
     hod_tensor *i64 = NULL;
     m.dtype = HOD_I64;
-    bool repeats = hod_tensor_numel(&once) != hod_tensor_numel(index);
     if (index->dtype == HOD_I64 && hod__is_row_major(index))
         i64 = hod_tensor_retain(index);
     else if ((i64 = hod__eval_temporary(&m)) != NULL && index->dtype == HOD_I64)
@@ -130,11 +140,11 @@ static hod_tensor *index_of(const char *name, hod_tensor *index, int64_t size)
     if (!i64)
         return NULL;
     int64_t n = hod_tensor_numel(i64);
-    if (n > 0 && hod__index_check(name, hod__data(i64), n, size) != 0) {
+    if (repeats(index) && n > 0 && hod__index_check(name, hod__data(i64), n, size) != 0) {
         hod_tensor_release(i64);
         return NULL;
     }
-    for (int k = 0; repeats && k < index->ndim; k++)
+    for (int k = 0; k < index->ndim; k++)
         if (i64->shape[k] != index->shape[k]) {
             i64->shape[k] = index->shape[k];
             i64->strides[k] = 0;
@@ -175,31 +185,56 @@ static segment segment_at(const walk *w, int64_t line, int64_t end)
     return s;
 }
 
+/* True when one of n indices, `step` apart, lies outside: then nothing is read by them. */
+static bool lies_outside(walk *w, const int64_t *at, int64_t n, int64_t step)
+{
+    uint64_t outside = 0;
+    if (step == 1)
+        for (int64_t i = 0; i < n; i++)
+            outside |= (uint64_t)at[i] >= (uint64_t)w->size;
+    else
+        for (int64_t i = 0; i < n; i++)
+            outside |= (uint64_t)at[i * step] >= (uint64_t)w->size;
+    if (outside)
+        w->outside = true;
+    return outside;
+}
+
+#define INNER(in0, in1, in2, far, body)                                                            \
+    for (int64_t q = 0; q < inner_n; q++) {                                                        \
+        int64_t o = o0 + q * (in1), x = x0 + q * (in2) + near[q * (in0)] * (far);                  \
+        body;                                                                                      \
+    }
+
 /* Visits i along dim and j along a segment, the nearer one innermost. Names what the body uses:
- * `o` and `x`, offsets of the other and of the indexed tensor. */
+ * `o` and `x`, offsets of the other and of the indexed tensor. Plain rows have a loop of their
+ * own. */
 #define WALK(w, body)                                                                              \
     for (int64_t line = begin; line < end;) {                                                      \
         segment s = segment_at(w, line, end);                                                      \
         line += s.n;                                                                               \
-        const int64_t *at = (w)->index + s.offset[0];                                              \
         const int64_t *along = (w)->along;                                                         \
         bool inner = along[1] > s.step[1]; /* i outside, j inside */                               \
         int64_t outer_n = inner ? (w)->n : s.n, inner_n = inner ? s.n : (w)->n;                    \
         int64_t out0 = inner ? along[0] : s.step[0], in0 = inner ? s.step[0] : along[0];           \
         int64_t out1 = inner ? along[1] : s.step[1], in1 = inner ? s.step[1] : along[1];           \
-        int64_t out2 = inner ? 0 : s.step[2], in2 = inner ? s.step[2] : 0;                         \
-        for (int64_t p = 0; p < outer_n; p++)                                                      \
-            for (int64_t q = 0; q < inner_n; q++) {                                                \
-                int64_t o = s.offset[1] + p * out1 + q * in1;                                      \
-                int64_t x = s.offset[2] + p * out2 + q * in2 + at[p * out0 + q * in0] * along[2];  \
-                body;                                                                              \
-            }                                                                                      \
+        int64_t out2 = inner ? 0 : s.step[2], in2 = inner ? s.step[2] : 0, far = along[2];         \
+        for (int64_t p = 0; p < outer_n; p++) {                                                    \
+            const int64_t *near = (w)->index + s.offset[0] + p * out0;                             \
+            int64_t o0 = s.offset[1] + p * out1, x0 = s.offset[2] + p * out2;                      \
+            if (!w->checked && lies_outside(w, near, inner_n, in0))                                \
+                return;                                                                            \
+            if (in0 == 1 && in1 == 1 && in2 == 0 && far == 1)                                      \
+                INNER(1, 1, 0, 1, body)                                                            \
+            else                                                                                   \
+                INNER(in0, in1, in2, far, body)                                                    \
+        }                                                                                          \
     }
 
 #define MOVE(name, type, to, from)                                                                 \
     static void name(void *context, int64_t begin, int64_t end)                                    \
     {                                                                                              \
-        const walk *w = context;                                                                   \
+        walk *w = context;                                                                         \
         type *other = (type *)w->other, *indexed = (type *)w->indexed;                             \
         WALK(w, to = from)                                                                         \
     }
@@ -215,7 +250,7 @@ MOVE(scatter_8, uint64_t, indexed[x], other[o])
 #define ADD(name, type)                                                                            \
     static void name(void *context, int64_t begin, int64_t end)                                    \
     {                                                                                              \
-        const walk *w = context;                                                                   \
+        walk *w = context;                                                                         \
         type *other = (type *)w->other, *indexed = (type *)w->indexed;                             \
         WALK(w, indexed[x] += other[o])                                                            \
     }
@@ -284,6 +319,8 @@ static int run(const char *name, hod_tensor *index, hod_tensor *other, hod_tenso
         w.along[k] = index->ndim ? t[k]->strides[dim] : 0;
     }
     w.n = index->ndim ? index->shape[dim] : 1;
+    w.size = size;
+    w.checked = repeats(at);
     hod__iter_begin(&w.it, line[0].ndim, line[0].shape, 3,
                     (const hod_tensor *[]){&line[0], &line[1], &line[2]});
     if (w.it.n > 0 && w.n > 0) {
@@ -299,8 +336,10 @@ static int run(const char *name, hod_tensor *index, hod_tensor *other, hod_tenso
                           part ? part : sized(hod_dtype_bytes(other->dtype), true), &w);
         }
     }
+    int64_t n = hod_tensor_numel(at);
+    int rc = w.outside ? hod__index_check(name, w.index, n, size) : 0;
     hod_tensor_release(at);
-    return 0;
+    return rc;
 }
 
 /* ---- kernels ---- */
