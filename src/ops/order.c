@@ -21,7 +21,7 @@ typedef struct order_job {
     int64_t step;        /* and this far apart in x, which is row-major but along dim */
     int64_t bytes;
     bool descending;
-    void (*keys)(const void *x, int64_t step, int64_t n, bool descending, pair *to);
+    hod_dtype dtype;
     bool failed; /* memory; written with true only */
 } order_job;
 
@@ -50,26 +50,53 @@ static uint64_t key_i64(int64_t x)
     return (uint64_t)x ^ (uint64_t)1 << 63;
 }
 
+static uint64_t key_f16(uint16_t x)
+{
+    return key_f32(hod__f16_to_f32(x));
+}
+
+static uint64_t key_bf16(uint16_t x)
+{
+    return key_f32(hod__bf16_to_f32(x));
+}
+
+static uint64_t key_u8(uint8_t x)
+{
+    return x;
+}
+
 static uint64_t key_i32(int32_t x)
 {
     return (uint32_t)x ^ 0x80000000u;
 }
 
+/* The keys of n elements `step` apart, `apart` places apart in `to`. */
 #define KEYS(name, type, key, most)                                                                \
-    static void keys_##name(const void *x, int64_t step, int64_t n, bool descending, pair *to)     \
+    static void keys_##name(const void *x, int64_t step, int64_t n, bool descending, uint64_t *to, \
+                            int64_t apart)                                                         \
     {                                                                                              \
         const type *e = x;                                                                         \
         uint64_t flip = descending ? most : 0;                                                     \
-        for (int64_t i = 0; i < n; i++)                                                            \
-            to[i] = (pair){(key) ^ flip, i};                                                       \
+        if (step == 1 && apart == 1)                                                               \
+            for (int64_t i = 0; i < n; i++)                                                        \
+                to[i] = key(e[i]) ^ flip;                                                          \
+        else                                                                                       \
+            for (int64_t i = 0; i < n; i++)                                                        \
+                to[i * apart] = key(e[i * step]) ^ flip;                                           \
     }
-KEYS(f32, float, key_f32(e[i * step]), UINT32_MAX)
-KEYS(f64, double, key_f64(e[i * step]), UINT64_MAX)
-KEYS(f16, uint16_t, key_f32(hod__f16_to_f32(e[i * step])), UINT32_MAX)
-KEYS(bf16, uint16_t, key_f32(hod__bf16_to_f32(e[i * step])), UINT32_MAX)
-KEYS(i64, int64_t, key_i64(e[i * step]), UINT64_MAX)
-KEYS(i32, int32_t, key_i32(e[i * step]), UINT32_MAX)
-KEYS(u8, uint8_t, e[i * step], 255)
+KEYS(f32, float, key_f32, UINT32_MAX)
+KEYS(f64, double, key_f64, UINT64_MAX)
+KEYS(f16, uint16_t, key_f16, UINT32_MAX)
+KEYS(bf16, uint16_t, key_bf16, UINT32_MAX)
+KEYS(i64, int64_t, key_i64, UINT64_MAX)
+KEYS(i32, int32_t, key_i32, UINT32_MAX)
+KEYS(u8, uint8_t, key_u8, 255)
+
+typedef void key_maker(const void *x, int64_t step, int64_t n, bool descending, uint64_t *to,
+                       int64_t apart);
+static key_maker *const keys_of[HOD_DTYPES] = {
+    [HOD_F32] = keys_f32, [HOD_F64] = keys_f64, [HOD_F16] = keys_f16, [HOD_BF16] = keys_bf16,
+    [HOD_I64] = keys_i64, [HOD_I32] = keys_i32, [HOD_U8] = keys_u8,   [HOD_BOOL] = keys_u8};
 
 /* ---- sorting pairs ---- */
 
@@ -128,18 +155,21 @@ static void sift(pair *heap, int64_t k, pair x)
     heap[i] = x;
 }
 
-/* The first k of a line in order, into heap[0..k); `block` has room for BLOCK. */
-static void select_first(const order_job *job, const char *x, pair *heap, pair *block)
+/* The first k of a line in order, into heap[0..k). Of equal keys the first are there already. */
+static void select_first(const order_job *job, const char *x, pair *heap)
 {
+    uint64_t block[BLOCK];
     int64_t have = 0, k = job->k;
     for (int64_t base = 0; base < job->n; base += BLOCK) {
         int64_t n = HOD_MIN(BLOCK, job->n - base);
-        job->keys(x + base * job->step * job->bytes, job->step, n, job->descending, block);
+        keys_of[job->dtype](x + base * job->step * job->bytes, job->step, n, job->descending, block,
+                            1);
         for (int64_t i = 0; i < n; i++) {
-            pair p = {block[i].key, base + i};
+            if (have == k && block[i] >= heap[0].key)
+                continue;
+            pair p = {block[i], base + i};
             if (have == k) {
-                if (before(p, heap[0]))
-                    sift(heap, k, p);
+                sift(heap, k, p);
                 continue;
             }
             int64_t j = have++; /* up from the end */
@@ -177,12 +207,19 @@ static bool selects(const order_job *job)
     return job->k < job->n / 8;
 }
 
+/* n words of 64 bits. */
+static hod_tensor *words(int64_t n)
+{
+    return hod__eval_temporary(&(hod_meta){.dtype = HOD_I64, .ndim = 1, .shape = {n}});
+}
+
 static void order_lines(void *context, int64_t begin, int64_t end)
 {
     order_job *job = context;
     bool few = selects(job);
-    int64_t room = few ? job->k + BLOCK : 2 * job->n;
-    pair *p = hod__alloc((size_t)room, sizeof *p);
+    int64_t room = few ? job->k : 2 * job->n;
+    hod_tensor *scratch = words(2 * room); /* of the caching allocator: no new pages each time */
+    pair *p = scratch ? hod__data(scratch) : NULL;
     if (!p) {
         job->failed = true;
         return;
@@ -193,9 +230,11 @@ static void order_lines(void *context, int64_t begin, int64_t end)
         int64_t *to = job->to + outer * job->k * job->inner + inner;
         pair *sorted = p;
         if (few) {
-            select_first(job, x, p, p + job->k);
+            select_first(job, x, p);
         } else {
-            job->keys(x, job->step, job->n, job->descending, p);
+            keys_of[job->dtype](x, job->step, job->n, job->descending, &p->key, 2);
+            for (int64_t i = 0; i < job->n; i++)
+                p[i].index = i;
             if (job->n <= INSERTED)
                 insert_all(p, job->n);
             else
@@ -204,14 +243,11 @@ static void order_lines(void *context, int64_t begin, int64_t end)
         for (int64_t i = 0; i < job->k; i++)
             to[i * job->inner] = sorted[i].index;
     }
-    free(p);
+    hod_tensor_release(scratch);
 }
 
 int hod__eval_order(const hod_op_call *c, hod_tensor *out)
 {
-    static void (*const keys[HOD_DTYPES])(const void *, int64_t, int64_t, bool, pair *) = {
-        [HOD_F32] = keys_f32, [HOD_F64] = keys_f64, [HOD_F16] = keys_f16, [HOD_BF16] = keys_bf16,
-        [HOD_I64] = keys_i64, [HOD_I32] = keys_i32, [HOD_U8] = keys_u8,   [HOD_BOOL] = keys_u8};
     const hod_attrs_order *a = &c->attrs->order;
     if (hod_tensor_numel(out) == 0)
         return 0;
@@ -226,7 +262,7 @@ int hod__eval_order(const hod_op_call *c, hod_tensor *out)
                      .k = a->k,
                      .bytes = (int64_t)hod_dtype_bytes(x->dtype),
                      .descending = a->descending,
-                     .keys = keys[x->dtype]};
+                     .dtype = x->dtype};
     job.step = job.inner =
         x->ndim ? hod__numel(x->ndim - (int)a->dim - 1, x->shape + a->dim + 1) : 1;
     hod__parallel(hod_tensor_numel(x) / job.n, HOD_MAX(1, PARALLEL_ELEMENTS / job.n), order_lines,
@@ -255,76 +291,70 @@ int hod__shape_searchsorted(const hod_op_call *c, const hod_meta *in, hod_meta *
 }
 
 typedef struct search_job {
-    const char *rows, *values;
+    const uint64_t *rows, *values; /* keys */
     int64_t *to;
     int64_t n, each; /* elements of a row, values that are looked up in it */
     bool right;
 } search_job;
 
-/* The number of elements of a row that come before v, by halving without branches. Values are often
- * sorted themselves: the place of the one before is tried first. */
-#define COMES(e) ((e) < v || (right && (e) == v))
-#define SEARCH(name, type, key)                                                                    \
-    static int64_t find_##name(const type *row, int64_t n, uint64_t v, bool right)                 \
-    {                                                                                              \
-        int64_t low = 0;                                                                           \
-        for (int64_t half; n > 1; n -= half) {                                                     \
-            half = n / 2;                                                                          \
-            uint64_t e = key(row[low + half - 1]);                                                 \
-            low += COMES(e) ? half : 0;                                                            \
-        }                                                                                          \
-        uint64_t e = n ? key(row[low]) : 0;                                                        \
-        return low + (n && COMES(e));                                                              \
-    }                                                                                              \
-    static void search_##name(void *context, int64_t begin, int64_t end)                           \
-    {                                                                                              \
-        const search_job *job = context;                                                           \
-        int64_t last = 0, n = job->n;                                                              \
-        bool right = job->right;                                                                   \
-        for (int64_t at = begin; at < end; at++) {                                                 \
-            const type *row = (const type *)job->rows + at / job->each * n;                        \
-            uint64_t v = key(((const type *)job->values)[at]);                                     \
-            if ((last > 0 && !COMES(key(row[last - 1]))) || (last < n && COMES(key(row[last]))))   \
-                last = find_##name(row, n, v, right);                                              \
-            job->to[at] = last;                                                                    \
-        }                                                                                          \
+#define COMES(e) (((e) < v) | (((e) == v) & right))
+
+/* The number of elements of a row that come before v, by halving without branches. */
+static int64_t find(const uint64_t *row, int64_t n, uint64_t v, bool right)
+{
+    int64_t low = 0;
+    for (int64_t half; n > 1; n -= half) {
+        half = n / 2;
+        low += half & -(int64_t)COMES(row[low + half - 1]);
     }
-SEARCH(f32, float, key_f32)
-SEARCH(f64, double, key_f64)
-SEARCH(i64, int64_t, key_i64)
+    return low + (n && COMES(row[low]));
+}
+
+/* Values are often sorted themselves: the place of the one before is tried first. */
+static void search(void *context, int64_t begin, int64_t end)
+{
+    const search_job *job = context;
+    int64_t last = 0, n = job->n;
+    bool right = job->right;
+    for (int64_t at = begin; at < end; at++) {
+        const uint64_t *row = job->rows + at / job->each * n;
+        uint64_t v = job->values[at];
+        if ((last > 0 && !COMES(row[last - 1])) || (last < n && COMES(row[last])))
+            last = find(row, n, v, right);
+        job->to[at] = last;
+    }
+}
+
+/* t's keys, row by row; released by the caller. */
+static hod_tensor *keys_of_all(hod_tensor *t)
+{
+    int64_t n = hod_tensor_numel(t);
+    hod_tensor *x = hod__eval_row_major(t), *keys = x ? words(HOD_MAX(n, 1)) : NULL;
+    if (keys && n > 0)
+        keys_of[t->dtype](hod__data(x), 1, n, false, hod__data(keys), 1);
+    hod_tensor_release(x);
+    return keys;
+}
 
 int hod__eval_searchsorted(const hod_op_call *c, hod_tensor *out)
 {
-    hod_dtype type = c->in[0]->dtype, as = hod__added_in(type);
+    const hod_tensor *rows = c->in[0], *values = c->in[1];
     int64_t n = hod_tensor_numel(out);
     if (n == 0)
         return 0;
     if (!hod__is_row_major(out))
         return HOD_FAIL_RC(ARGUMENT, "searchsorted: into a strided tensor");
-    hod_tensor *in[2] = {NULL, NULL};
-    for (int i = 0; i < 2; i++) {
-        hod_meta m = hod__meta(c->in[i]);
-        m.dtype = as;
-        if (type == as)
-            in[i] = hod__eval_row_major(c->in[i]);
-        else if ((in[i] = hod__eval_temporary(&m)) != NULL)
-            hod__eval_cast(&(hod_op_call){.op = HOD_OP_cast, .n = 1, .in = &c->in[i]}, in[i]);
-    }
-    if (in[0] && in[1]) {
-        bool one = in[0]->ndim == 1; /* one row for all */
-        search_job job = {.values = hod__data(in[1]), .to = hod__data(out)};
-        job.n = in[0]->shape[in[0]->ndim - 1];
-        job.rows = job.n > 0 ? hod__data(in[0]) : NULL;
-        job.each = one ? n : in[1]->shape[in[1]->ndim - 1];
+    hod_tensor *keys[2] = {keys_of_all(c->in[0]), keys_of_all(c->in[1])};
+    int rc = keys[0] && keys[1] ? 0 : -1;
+    if (rc == 0) {
+        search_job job = {.rows = hod__data(keys[0]), .values = hod__data(keys[1])};
+        job.to = hod__data(out);
+        job.n = rows->shape[rows->ndim - 1];
+        job.each = rows->ndim == 1 ? n : values->shape[values->ndim - 1]; /* one row for all */
         job.right = c->attrs->search.right;
-        hod__parallel(n, 2048,
-                      as == HOD_F32   ? search_f32
-                      : as == HOD_F64 ? search_f64
-                                      : search_i64,
-                      &job);
+        hod__parallel(n, 2048, search, &job);
     }
-    int rc = in[0] && in[1] ? 0 : -1;
-    hod_tensor_release(in[0]);
-    hod_tensor_release(in[1]);
+    hod_tensor_release(keys[0]);
+    hod_tensor_release(keys[1]);
     return rc;
 }

@@ -162,11 +162,13 @@ static int extremes(hod_tensor *x, int64_t *low, int64_t *high)
         return hod_error() ? -1 : 0;
     }
     const int64_t *e = hod__data(x);
-    *low = *high = e[0];
+    int64_t least = e[0], most = e[0];
     for (int64_t i = 0; i < x->shape[0]; i++) {
-        *low = HOD_MIN(*low, e[i]);
-        *high = HOD_MAX(*high, e[i]);
+        least = HOD_MIN(least, e[i]);
+        most = HOD_MAX(most, e[i]);
     }
+    *low = least;
+    *high = most;
     return 0;
 }
 

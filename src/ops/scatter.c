@@ -112,10 +112,10 @@ int hod__index_check(const char *name, const int64_t *at, int64_t n, int64_t siz
 {
     for (int64_t begin = 0; begin < n; begin += 256) { /* blocks vectorise; the culprit is rare */
         int64_t end = HOD_MIN(begin + 256, n);
-        uint64_t outside = 0;
+        uint64_t sign = 0;
         for (int64_t i = begin; i < end; i++)
-            outside |= (uint64_t)at[i] >= (uint64_t)size;
-        for (int64_t i = begin; outside && i < end; i++)
+            sign |= (uint64_t)at[i] | ((uint64_t)size - 1 - (uint64_t)at[i]);
+        for (int64_t i = begin; sign >> 63 && i < end; i++)
             if (at[i] < 0 || at[i] >= size)
                 return HOD_FAIL_RC(VALUE, "%s: index %lld at element %lld is outside 0..%lld", name,
                                    (long long)at[i], (long long)i, (long long)size - 1);
@@ -188,16 +188,16 @@ static segment segment_at(const walk *w, int64_t line, int64_t end)
 /* True when one of n indices, `step` apart, lies outside: then nothing is read by them. */
 static bool lies_outside(walk *w, const int64_t *at, int64_t n, int64_t step)
 {
-    uint64_t outside = 0;
+    uint64_t sign = 0, most = (uint64_t)w->size - 1; /* of i or of most - i: either is negative */
     if (step == 1)
         for (int64_t i = 0; i < n; i++)
-            outside |= (uint64_t)at[i] >= (uint64_t)w->size;
+            sign |= (uint64_t)at[i] | (most - (uint64_t)at[i]);
     else
         for (int64_t i = 0; i < n; i++)
-            outside |= (uint64_t)at[i * step] >= (uint64_t)w->size;
-    if (outside)
+            sign |= (uint64_t)at[i * step] | (most - (uint64_t)at[i * step]);
+    if (sign >> 63)
         w->outside = true;
-    return outside;
+    return sign >> 63;
 }
 
 #define INNER(in0, in1, in2, far, body)                                                            \
