@@ -351,6 +351,16 @@ static void hash_walks(const hod_loops *p, hod_fused_kernel *k)
                                        (uint64_t)k->operand[q].offset);
 }
 
+/* Inside the loops all loads of an element come before its stores. Behind a fold a result may be
+ * stored before another is made, from what it loads then. */
+static bool reads_before_writes(const hod_loops *p, const hod_fused_kernel *k)
+{
+    int written = 0;
+    for (int q = 0; q < k->n_operands; q++)
+        written += k->operand[q].written;
+    return written == 1 || p->nest == HOD_NEST_FLAT || p->nest == HOD_NEST_ROWS;
+}
+
 int hod__loops_build(hod_loops *p, const hod_lowering *l, const hod_cluster *c, hod_fused_kernel *k)
 {
     p->l = l;
@@ -365,6 +375,6 @@ int hod__loops_build(hod_loops *p, const hod_lowering *l, const hod_cluster *c, 
     find_axes(p, k);
     find_range(p, k);
     hash_walks(p, k);
-    k->one_sweep = p->sweeps == 1;
+    k->one_sweep = p->sweeps == 1 && reads_before_writes(p, k);
     return 0;
 }

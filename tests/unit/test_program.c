@@ -331,6 +331,25 @@ TEST(program_effects_wait_for_the_last_sweep)
          "}\n");
 }
 
+/* The kernel of %5 and %7 stores the one, then reads %3 for the other: %5 may not lie in %3. */
+TEST(program_results_behind_a_fold_keep_their_own_memory)
+{
+    SAME("graph t {\n"
+         "%0 = input f32 (3,3,4,6) \"x\"\n"
+         "%1 = input f32 (3,3,4,6) \"y\"\n"
+         "%2 = sum f32 (1,1,4,6) %0 {dims=(0,1), keepdim=true}\n"
+         "%3 = tanh f32 (1,1,4,6) %2\n"
+         "%4 = sum f32 (1,1,4,6) %1 {dims=(0,1), keepdim=true}\n"
+         "%5 = tanh f32 (1,1,4,6) %4\n"
+         "%6 = input bool (1,1,4,6) \"n\"\n"
+         "%7 = where f32 (1,1,4,6) %6 %5 %3\n"
+         "%8 = sum f32 (1,1,1,6) %7 {dims=(1,2), keepdim=true}\n"
+         "%9 = unslice f32 (1,1,8,6) %5 {dim=2, start=2, step=1, size=8}\n"
+         "%10 = permute f32 (1,6,1,8) %9 {order=(0,3,1,2)}\n"
+         "return %8 %10\n"
+         "}\n");
+}
+
 /* Without elements the eager kernels run the program; the slot is filled all the same. */
 TEST(program_accumulate_beside_nothing)
 {
