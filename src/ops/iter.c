@@ -12,7 +12,7 @@ static void drop_and_merge(hod_iter *it)
     for (int i = 0; i < it->ndim; i++) {
         if (it->shape[i] == 1)
             continue;
-        bool chains = n > 0;
+        bool chains = n > 0 && it->n > 0; /* the sizes of nothing may overflow */
         for (int k = 0; chains && k < it->n_operands; k++)
             chains = it->strides[k][n - 1] == it->strides[k][i] * it->shape[i];
         int at = chains ? n - 1 : n++;
