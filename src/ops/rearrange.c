@@ -60,7 +60,7 @@ hod_tensor *hod_unflatten(hod_tensor *x, int dim, hod_shape sizes)
     int d = hod__dim("unflatten", dim, x->ndim);
     if (d < 0)
         return NULL;
-    if (sizes.n < 1 || x->ndim - 1 + sizes.n > HOD_MAX_DIMS)
+    if (sizes.n < 1 || sizes.n > HOD_MAX_DIMS || x->ndim - 1 + sizes.n > HOD_MAX_DIMS)
         return HOD_FAIL(ARGUMENT, "unflatten: dimension %d of %s into %d", d, HOD_SHAPE_TEXT(x),
                         sizes.n);
     int open = -1;
@@ -204,7 +204,7 @@ hod_tensor *hod_repeat_to(hod_tensor *x, hod_shape times)
 
 hod_tensor *hod_tile(hod_tensor *x, hod_shape times)
 {
-    if (!x || times.n >= x->ndim)
+    if (!x || times.n >= x->ndim || times.n < 0)
         return hod_repeat_to(x, times);
     hod_shape all = {.n = x->ndim};
     for (int i = 0; i < all.n; i++)

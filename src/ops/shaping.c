@@ -308,6 +308,8 @@ hod_tensor *hod_expand(hod_tensor *x, hod_shape shape)
 {
     if (!x)
         return NULL;
+    if (shape.n < 0 || shape.n > HOD_MAX_DIMS)
+        return HOD_FAIL(ARGUMENT, "expand: %d dimensions, at most %d", shape.n, HOD_MAX_DIMS);
     int lead = shape.n - x->ndim;
     for (int i = HOD_MAX(lead, 0); i < shape.n && i < HOD_MAX_DIMS; i++)
         if (shape.d[i] == -1)

@@ -173,11 +173,12 @@ static void put_block(line *l, const hod_tensor *t, int dim, int64_t offset)
         put_element(l, t, offset);
         return;
     }
+    bool empty = hod__numel(t->ndim, t->shape) == 0; /* then strides may be beyond 64 bits */
     put(l, "[");
     for (int64_t i = 0; i < t->shape[dim] && !l->full; i++) {
         if (i)
             put(l, ",");
-        put_block(l, t, dim + 1, offset + i * t->strides[dim]);
+        put_block(l, t, dim + 1, empty ? offset : offset + i * t->strides[dim]);
     }
     put(l, "]");
 }
