@@ -12,6 +12,7 @@
 #define HOD_FUNCTIONAL_H
 
 #include <hod/elementwise.h>
+#include <hod/images.h>
 #include <hod/losses.h>
 #include <hod/ops.h>
 #include <hod/reductions.h>
@@ -100,6 +101,9 @@ typedef struct hod_pool2d_options {
     int64_t kernel_hw[2], stride_hw[2];        /* {vertical, horizontal}, where they differ */
     int64_t padding_tlbr[4];
     bool exclude_pad; /* average: divide by the elements inside the image only */
+    int64_t dilation_hw[2];
+    bool ceil_mode;  /* a last window that begins inside may end beyond the padding */
+    int64_t divisor; /* average: divide by this; 0: by the window's elements */
     int end_;
 } hod_pool2d_options;
 HOD_API hod_tensor *hod_max_pool2d_with(hod_tensor *x, hod_pool2d_options o);

@@ -1,4 +1,4 @@
-/* The fronts of contractions and pooling: products of any rank, linear layers, convolution. */
+/* The fronts of contractions: products of any rank, linear layers, convolution. */
 #include "ops/rules.h"
 
 static hod_tensor *matmul(hod_tensor *a, hod_tensor *b, bool tb)
@@ -88,8 +88,7 @@ hod_tensor *hod_conv2d_with(hod_tensor *x, hod_tensor *w, hod_conv2d_options o)
     quad(o.padding, o.padding_tlbr, a.conv.padding);
     a.conv.groups = o.groups ? o.groups : 1;
     hod_dtype t = hod__promote(x, w);
-    return hod__op(HOD_OP_conv2d, &a, 2,
-                   (hod_tensor *[]){hod__cast_to(x, t), hod__cast_to(w, t)});
+    return hod__op(HOD_OP_conv2d, &a, 2, (hod_tensor *[]){hod__cast_to(x, t), hod__cast_to(w, t)});
 }
 
 hod_tensor *hod_add_channels(hod_tensor *x, hod_tensor *b)
@@ -97,40 +96,9 @@ hod_tensor *hod_add_channels(hod_tensor *x, hod_tensor *b)
     if (!x || !b)
         return NULL;
     if (x->ndim < 2 || b->ndim != 1 || b->shape[0] != x->shape[1])
-        return HOD_FAIL(ARGUMENT, "add_channels: %s with %s", HOD_SHAPE_TEXT(x),
-                        HOD_SHAPE_TEXT(b));
+        return HOD_FAIL(ARGUMENT, "add_channels: %s with %s", HOD_SHAPE_TEXT(x), HOD_SHAPE_TEXT(b));
     hod_shape s = {.n = x->ndim - 1};
     for (int i = 0; i < s.n; i++)
         s.d[i] = i == 0 ? b->shape[0] : 1;
     return hod_add(x, hod_reshape(b, s));
-}
-
-static hod_tensor *pool(hod_op op, hod_tensor *x, const hod_pool2d_options *o)
-{
-    hod_attrs a;
-    memset(&a, 0, sizeof a);
-    pair(o->kernel, o->kernel_hw, 0, a.pool.kernel);
-    for (int i = 0; i < 2; i++)
-        a.pool.stride[i] = o->stride_hw[i]  ? o->stride_hw[i]
-                           : o->stride != 0 ? o->stride
-                                            : a.pool.kernel[i];
-    a.pool.dilation[0] = a.pool.dilation[1] = o->dilation ? o->dilation : 1;
-    quad(o->padding, o->padding_tlbr, a.pool.padding);
-    a.pool.count_include_pad = !o->exclude_pad;
-    return hod__op(op, &a, 1, &x);
-}
-
-hod_tensor *hod_max_pool2d_with(hod_tensor *x, hod_pool2d_options o)
-{
-    return pool(HOD_OP_max_pool2d, x, &o);
-}
-
-hod_tensor *hod_avg_pool2d_with(hod_tensor *x, hod_pool2d_options o)
-{
-    return pool(HOD_OP_avg_pool2d, x, &o);
-}
-
-hod_tensor *hod_global_avg_pool2d(hod_tensor *x)
-{
-    return hod_mean_keep(x, 2, 3);
 }

@@ -1,0 +1,241 @@
+/* The fronts of pooling. One operator each for maximum and average has windows on a regular grid
+ * within the padded image; the rest is brought to that:
+ *
+ *     ceil_mode       more padding behind, which a maximum never chooses and an average counts not
+ *     divisor         the average times kernel / divisor
+ *     lines           images of height 1
+ *     adaptive        windows on the grid where the size divides; else each side's windows are laid
+ *                     out one after another by an index and reduced, so that a NaN stays in its own
+ */
+#include "ops/rules.h"
+
+/* ---- windows of one size ---- */
+
+/* How far the last window of ceil_mode, which begins inside the image or before it, reaches beyond
+ * the padding. 0 for numbers that the operator refuses. */
+static int64_t overhang(const hod_attrs_pool *a, const hod_tensor *x, int i)
+{
+    int64_t room, span, padding[2] = {a->padding[i], a->padding[2 + i]}, stride = a->stride[i];
+    if (x->ndim != 4 ||
+        !hod__window(x->shape[2 + i], padding, a->kernel[i], stride, a->dilation[i], &room, &span))
+        return 0;
+    if (room < span)
+        return 0;
+    int64_t last = (room - span + stride - 1) / stride;
+    if (last * stride >= x->shape[2 + i] + padding[0])
+        last--;
+    return HOD_MAX(0, last * stride + span - room);
+}
+
+static void attrs_of(const hod_pool2d_options *o, hod_attrs *a)
+{
+    memset(a, 0, sizeof *a);
+    bool padded =
+        o->padding_tlbr[0] || o->padding_tlbr[1] || o->padding_tlbr[2] || o->padding_tlbr[3];
+    bool sized = o->kernel_hw[0] || o->kernel_hw[1];
+    bool spread = o->dilation_hw[0] || o->dilation_hw[1];
+    for (int i = 0; i < 2; i++) {
+        a->pool.kernel[i] = sized ? o->kernel_hw[i] : o->kernel;
+        a->pool.stride[i] = o->stride_hw[i]  ? o->stride_hw[i]
+                            : o->stride != 0 ? o->stride
+                                             : a->pool.kernel[i];
+        a->pool.dilation[i] = spread ? o->dilation_hw[i] : o->dilation ? o->dilation : 1;
+    }
+    for (int i = 0; i < 4; i++)
+        a->pool.padding[i] = padded ? o->padding_tlbr[i] : o->padding;
+    a->pool.count_include_pad = !o->exclude_pad || o->divisor;
+}
+
+hod_tensor *hod_max_pool2d_with(hod_tensor *x, hod_pool2d_options o)
+{
+    hod_attrs a;
+    if (!x)
+        return NULL;
+    attrs_of(&o, &a);
+    for (int i = 0; i < 2 && o.ceil_mode; i++)
+        a.pool.padding[2 + i] += overhang(&a.pool, x, i);
+    return hod__op(HOD_OP_max_pool2d, &a, 1, &x);
+}
+
+/* The kernel's elements over those of them in the padded image, for each of `out` windows along
+ * side i: f64 (out). */
+static hod_tensor *share(const hod_attrs_pool *a, int i, int64_t room, int64_t out)
+{
+    hod_tensor *at = hod_mul_scalar(hod_arange(HOD_F64, out), (double)-a->stride[i]);
+    hod_tensor *taps = hod_add_scalar(at, (double)(room + a->dilation[i] - 1));
+    taps = hod_floor(hod_div_scalar(taps, (double)a->dilation[i]));
+    taps = hod_minimum_scalar(taps, (double)a->kernel[i]);
+    return hod_mul_scalar(hod_reciprocal(taps), (double)a->kernel[i]);
+}
+
+/* y times what makes its divisors those of ceil_mode: without the overhang. */
+static hod_tensor *without_overhang(hod_tensor *y, const hod_attrs_pool *a, const hod_tensor *x,
+                                    const int64_t over[2])
+{
+    for (int i = 0; y && i < 2; i++) {
+        if (over[i] == 0)
+            continue;
+        int64_t room = x->shape[2 + i] + a->padding[i] + a->padding[2 + i] - over[i];
+        hod_tensor *factor = hod__cast_to(share(a, i, room, y->shape[2 + i]), (hod_dtype)y->dtype);
+        y = hod_mul(y, i == 0 ? hod_unsqueeze(factor, 1) : factor);
+    }
+    return y;
+}
+
+hod_tensor *hod_avg_pool2d_with(hod_tensor *x, hod_pool2d_options o)
+{
+    hod_attrs a;
+    int64_t over[2] = {0, 0};
+    if (!x)
+        return NULL;
+    attrs_of(&o, &a);
+    for (int i = 0; i < 2 && o.ceil_mode; i++)
+        a.pool.padding[2 + i] += over[i] = overhang(&a.pool, x, i);
+    bool rescaled = o.divisor || (!o.exclude_pad && (over[0] || over[1]));
+    if (!rescaled || x->dtype > HOD_BF16)
+        return hod__op(HOD_OP_avg_pool2d, &a, 1, &x);
+    hod_tensor *c = hod__computed(x), *y = hod__op(HOD_OP_avg_pool2d, &a, 1, &c);
+    if (o.divisor)
+        y = hod_mul_scalar(y,
+                           (double)a.pool.kernel[0] * (double)a.pool.kernel[1] / (double)o.divisor);
+    else
+        y = without_overhang(y, &a.pool, x, over);
+    return hod__like(y, x);
+}
+
+hod_tensor *hod_global_avg_pool2d(hod_tensor *x)
+{
+    return hod_mean_keep(x, 2, 3);
+}
+
+/* ---- lines ---- */
+
+static hod_tensor *line_pool(const char *name, hod_tensor *x, const hod_pool1d_options *o,
+                             hod_tensor *(*pool)(hod_tensor *x, hod_pool2d_options o))
+{
+    if (x && x->ndim != 3)
+        return HOD_FAIL(ARGUMENT, "%s: of %s, which has no three dimensions", name,
+                        HOD_SHAPE_TEXT(x));
+    hod_pool2d_options image = {.kernel_hw = {1, o->kernel},
+                                .stride_hw = {1, o->stride ? o->stride : o->kernel},
+                                .padding_tlbr = {0, o->padding, 0, o->padding},
+                                .exclude_pad = o->exclude_pad,
+                                .dilation_hw = {1, o->dilation ? o->dilation : 1},
+                                .ceil_mode = o->ceil_mode,
+                                .divisor = o->divisor};
+    return hod_squeeze(pool(hod_unsqueeze(x, 2), image), 2);
+}
+
+hod_tensor *hod_max_pool1d_with(hod_tensor *x, hod_pool1d_options o)
+{
+    return line_pool("max_pool1d", x, &o, hod_max_pool2d_with);
+}
+
+hod_tensor *hod_avg_pool1d_with(hod_tensor *x, hod_pool1d_options o)
+{
+    return line_pool("avg_pool1d", x, &o, hod_avg_pool2d_with);
+}
+
+/* ---- to a given size ---- */
+
+static hod_tensor *floor_over(hod_tensor *x, int64_t n)
+{
+    return hod_floor_divide(x, hod_full(HOD_I64, HOD_SHAPE(), (double)n));
+}
+
+static int64_t common(int64_t a, int64_t b)
+{
+    return b == 0 ? a : common(b, a % b);
+}
+
+/* The greatest or the mean of each of `out` windows along `dim` of x (N,C,H,W). */
+static hod_tensor *reduce_windows(hod_tensor *x, int dim, int64_t out, bool greatest)
+{
+    if (!x || x->shape[dim] == out)
+        return x;
+    int64_t size = x->shape[dim], longest = (size + 2 * out - 1 - common(size, out)) / out;
+    /* longest: o size leaves at most out - gcd when divided by out, and the window's end is
+     * rounded up. begin, end: (out,1); at: (out,longest) */
+    hod_tensor *o = hod_mul_scalar(hod_iota(HOD_I64, HOD_SHAPE(out, 1), 0), (double)size);
+    hod_tensor *begin = floor_over(o, out);
+    hod_tensor *end = floor_over(hod_add_scalar(o, (double)(size + out - 1)), out);
+    hod_tensor *at = hod_add(begin, hod_arange(HOD_I64, longest));
+    hod_tensor *last = hod_sub_scalar(end, 1);
+    hod_tensor *laid = hod_index_select(x, dim, hod_flatten(hod_minimum(at, last), 0));
+    hod_shape s = hod_tensor_shape(x), across = {.n = 5 - dim};
+    s.n++;
+    for (int i = s.n - 1; i > dim + 1; i--)
+        s.d[i] = s.d[i - 1];
+    for (int i = 0; i < across.n; i++)
+        across.d[i] = i == 0 ? out : i == 1 ? longest : 1;
+    s.d[dim] = out;
+    s.d[dim + 1] = longest;
+    laid = hod_reshape(laid, s);
+    if (greatest) {
+        hod_tensor *where;
+        return hod_max_along(laid, dim + 1, false, &where);
+    }
+    hod_tensor *zero = hod_full((hod_dtype)x->dtype, HOD_SHAPE(), 0);
+    laid = hod_where(hod_reshape(hod_le(at, last), across), laid, zero);
+    across.d[1] = 1;
+    hod_tensor *count = hod__cast_to(hod_reshape(hod_sub(end, begin), across), (hod_dtype)x->dtype);
+    return hod_squeeze(hod_div(hod_sum_over(laid, HOD_SHAPE(dim + 1), true), count), dim + 1);
+}
+
+/* x (N,C,H,W) */
+static hod_tensor *adapt(const char *name, hod_tensor *x, const int64_t out[2], bool greatest)
+{
+    if (!x)
+        return NULL;
+    for (int i = 0; i < 2; i++)
+        if (out[i] < 1 || out[i] > INT32_MAX || x->shape[2 + i] < 1 || x->shape[2 + i] > INT32_MAX)
+            return HOD_FAIL(ARGUMENT, "%s: %lld elements to %lld", name, (long long)x->shape[2 + i],
+                            (long long)out[i]);
+    if (!greatest && x->dtype > HOD_BF16)
+        return HOD_FAIL(ARGUMENT, "%s: not defined for %s", name,
+                        hod_dtype_name((hod_dtype)x->dtype));
+    if (x->shape[2] % out[0] == 0 && x->shape[3] % out[1] == 0) {
+        hod_pool2d_options o = {.kernel_hw = {x->shape[2] / out[0], x->shape[3] / out[1]}};
+        return greatest ? hod_max_pool2d_with(x, o) : hod_avg_pool2d_with(x, o);
+    }
+    hod_tensor *y = greatest ? x : hod__computed(x);
+    y = reduce_windows(reduce_windows(y, 3, out[1], greatest), 2, out[0], greatest);
+    return greatest ? y : hod__like(y, x);
+}
+
+static hod_tensor *adapt_line(const char *name, hod_tensor *x, int64_t length, bool greatest)
+{
+    if (x && x->ndim != 3)
+        return HOD_FAIL(ARGUMENT, "%s: of %s, which has no three dimensions", name,
+                        HOD_SHAPE_TEXT(x));
+    return hod_squeeze(adapt(name, hod_unsqueeze(x, 2), (int64_t[]){1, length}, greatest), 2);
+}
+
+static hod_tensor *adapt_image(const char *name, hod_tensor *x, int64_t height, int64_t width,
+                               bool greatest)
+{
+    if (x && x->ndim != 4)
+        return HOD_FAIL(ARGUMENT, "%s: of %s, which has no four dimensions", name,
+                        HOD_SHAPE_TEXT(x));
+    return adapt(name, x, (int64_t[]){height, width}, greatest);
+}
+
+hod_tensor *hod_adaptive_avg_pool1d(hod_tensor *x, int64_t length)
+{
+    return adapt_line("adaptive_avg_pool1d", x, length, false);
+}
+
+hod_tensor *hod_adaptive_max_pool1d(hod_tensor *x, int64_t length)
+{
+    return adapt_line("adaptive_max_pool1d", x, length, true);
+}
+
+hod_tensor *hod_adaptive_avg_pool2d(hod_tensor *x, int64_t height, int64_t width)
+{
+    return adapt_image("adaptive_avg_pool2d", x, height, width, false);
+}
+
+hod_tensor *hod_adaptive_max_pool2d(hod_tensor *x, int64_t height, int64_t width)
+{
+    return adapt_image("adaptive_max_pool2d", x, height, width, true);
+}
