@@ -1,4 +1,4 @@
-/* Pooling of lines and to given sizes: NaN, and what is refused. Values are golden cases. */
+/* Pooling, interpolation and sampling: NaN, and what is refused. Values are golden cases. */
 #include "harness.h"
 #include <hod/autograd.h>
 #include <hod/functional.h>
@@ -44,4 +44,55 @@ TEST(images_refusals)
     ERROR_IS("adaptive_avg_pool1d: not defined for i64",
              hod_adaptive_avg_pool1d(hod_cast(line, HOD_I64), 3));
     EQ_INT(hod_tensor_dtype(hod_adaptive_max_pool1d(hod_cast(line, HOD_I64), 3)), HOD_I64);
+}
+
+TEST(images_a_nan_reaches_its_neighbours_only)
+{
+    hod_tensor *x = hod_from_doubles((double[]){1, 2, 3, NAN}, HOD_SHAPE(1, 1, 4));
+    double v[8];
+    CHECK(hod_read_doubles(hod_interpolate(x, .size = {8}, .mode = HOD_LINEAR), v, 8) == 0);
+    for (int i = 0; i < 8; i++)
+        CHECK(isnan(v[i]) == (i >= 5));
+}
+
+TEST(images_absurd_places)
+{
+    static const double at[6] = {NAN, 0, INFINITY, 0, -1e30, 1e30};
+    hod_tensor *x = hod_full(HOD_F64, HOD_SHAPE(1, 1, 3, 3), 2);
+    hod_tensor *grid = hod_from_doubles(at, HOD_SHAPE(1, 1, 3, 2));
+    double v[3];
+    CHECK(hod_read_doubles(hod_grid_sample(x, grid, .mode = HOD_NEAREST), v, 3) == 0);
+    for (int i = 0; i < 3; i++)
+        NEAR(v[i], 0, 0);
+    hod_tensor *border = hod_grid_sample(x, grid, .mode = HOD_LINEAR, .padding = HOD_SAMPLE_BORDER);
+    CHECK(hod_read_doubles(border, v, 3) == 0 && v[1] == 2 && v[2] == 2);
+}
+
+TEST(images_sampling_refusals)
+{
+    hod_tensor *x = hod_zeros(HOD_F32, HOD_SHAPE(1, 1, 4, 4));
+    hod_tensor *boxes = hod_zeros(HOD_F32, HOD_SHAPE(2, 4));
+    ERROR_IS("interpolate: either size or scale is wanted", hod_interpolate(x, HOD_NEAREST));
+    ERROR_IS("interpolate: 4 elements to -1", hod_interpolate(x, .size = {8, -1}));
+    ERROR_IS("interpolate: 4 elements to 0", hod_interpolate(x, .scale = {0.2}));
+    ERROR_IS("interpolate: of (2,4), which is not (N,C,L) or (N,C,H,W)",
+             hod_interpolate(boxes, .scale = {2}));
+    ERROR_IS("interpolate: mode 0 with corners aligned",
+             hod_interpolate(x, .scale = {2}, .align_corners = true));
+    ERROR_IS("interpolate: linear is not defined for i64",
+             hod_interpolate(hod_cast(x, HOD_I64), .scale = {2}, .mode = HOD_LINEAR));
+    ERROR_IS("grid_sample: (1,1,4,4) at (2,4), wanted (N,C,H,W) at (N,Ho,Wo,2)",
+             hod_grid_sample(x, boxes, .mode = HOD_LINEAR));
+    ERROR_IS("roi_align: (1,1,4,4) in boxes (2,4), wanted (N,C,H,W) in (K,5)",
+             hod_roi_align(x, boxes, .size = {2, 2}));
+    boxes = hod_zeros(HOD_F32, HOD_SHAPE(2, 5));
+    int64_t many = (int64_t)1 << 40;
+    hod_tensor *empty = hod_zeros(HOD_F32, HOD_SHAPE(1, 0, many, many));
+    ERROR_IS("roi_align: more places than 64 bits count",
+             hod_roi_align(empty, boxes, .size = {2, 2}));
+    ERROR_IS("grid_sample: more places than 64 bits count",
+             hod_grid_sample(empty, hod_zeros(HOD_F32, HOD_SHAPE(1, 1, 1, 2)), HOD_NEAREST));
+    ERROR_IS("roi_align: 4 elements to 0 with sampling 0", hod_roi_align(x, boxes, .size = {2}));
+    ERROR_IS("roi_align: nan samples in a bin",
+             hod_roi_align(x, hod_mul_scalar(boxes, NAN), .size = {2, 2}, .aligned = true));
 }

@@ -170,8 +170,68 @@ static hod_tensor *some_pool(hod_tensor *x)
                             .kernel_hw = {near(0), near(0)},
                             .stride_hw = {near(0), near(0)},
                             .padding_tlbr = {near(0), near(0), near(0), near(0)},
-                            .exclude_pad = draw(2)};
+                            .exclude_pad = draw(2),
+                            .dilation_hw = {near(0), near(0)},
+                            .ceil_mode = draw(2),
+                            .divisor = near(0)};
     return draw(2) ? hod_max_pool2d_with(in, o) : hod_avg_pool2d_with(in, o);
+}
+
+static hod_tensor *some_line_pool(hod_tensor *x)
+{
+    hod_tensor *in = draw(3) ? hod_flatten(image(), 2) : x;
+    hod_pool1d_options o = {
+        near(2),           near(0), near(0), near(0), .ceil_mode = draw(2), .exclude_pad = draw(2),
+        .divisor = near(0)};
+    return draw(2) ? hod_max_pool1d_with(in, o) : hod_avg_pool1d_with(in, o);
+}
+
+static hod_tensor *some_adaptive(hod_tensor *x)
+{
+    hod_tensor *in = draw(3) ? image() : x;
+    switch (draw(4)) {
+    case 0: return hod_adaptive_avg_pool2d(in, near(1), near(1));
+    case 1: return hod_adaptive_max_pool2d(in, near(1), near(1));
+    case 2: return hod_adaptive_avg_pool1d(in, near(1));
+    default: return hod_adaptive_max_pool1d(in, near(1));
+    }
+}
+
+static hod_tensor *some_interpolation(hod_tensor *x)
+{
+    hod_tensor *in = draw(3) ? image() : x;
+    hod_interpolate_options o = {.mode = (hod_interpolation)draw(3), .align_corners = draw(2)};
+    for (int i = 0; i < 2; i++)
+        if (draw(2))
+            o.size[i] = near(3);
+        else
+            o.scale[i] = draw(4) ? 1.5 : any_number();
+    return hod_interpolate_with(in, o);
+}
+
+static hod_tensor *some_sampling(hod_tensor *x, hod_tensor *y)
+{
+    hod_tensor *in = draw(3) ? image() : x, *at = draw(3) ? image() : y;
+    hod_grid_sample_options o = {.mode = (hod_interpolation)draw(4),
+                                 .padding = (hod_sample_padding)draw(4),
+                                 .align_corners = draw(2)};
+    if (draw(2))
+        return hod_grid_sample_with(in, draw(3) ? hod_slice(at, 3, 0, 2) : at, o);
+    at = draw(3) ? hod_mul_scalar(hod_uniform(HOD_SHAPE(draw(4), 5)), draw(5) ? 4 : any_number())
+                 : at;
+    return hod_roi_align(in, at, .size = {near(2), near(2)}, .sampling = near(0),
+                         .scale = draw(4) ? 0.5 : any_number(), .aligned = draw(2));
+}
+
+static hod_tensor *some_of_images(hod_tensor *x, hod_tensor *y)
+{
+    switch (draw(5)) {
+    case 0: return some_pool(x);
+    case 1: return some_line_pool(x);
+    case 2: return some_adaptive(x);
+    case 3: return some_interpolation(x);
+    default: return some_sampling(x, y);
+    }
 }
 
 static hod_tensor *some_of_many(hod_tensor *x, hod_tensor *y, hod_tensor *z)
@@ -230,7 +290,7 @@ CALL(log_softmax, hod_log_softmax(x, any_dim()))
 CALL(matmul, hod_matmul(x, y))
 CALL(linear, draw(2) ? hod_linear(x, y, z) : hod_linear_nobias(x, y))
 CALL(conv2d, some_conv2d(x))
-CALL(pool, some_pool(x))
+CALL(pool, some_of_images(x, y))
 CALL(global_pool, hod_global_avg_pool2d(x))
 CALL(add_channels, hod_add_channels(x, y))
 CALL(layer_norm, hod_layer_norm(x, y, draw(3) ? y : z, any_number()))
