@@ -182,6 +182,10 @@ static hod_tensor *reduce_windows(hod_tensor *x, int dim, int64_t out, bool grea
     return hod_squeeze(hod_div(hod_sum_over(laid, HOD_SHAPE(dim + 1), true), count), dim + 1);
 }
 
+/* A window longer than this along a side is summed pairwise, as a reduction; the operator adds one
+ * element after another. */
+enum { LONG_SUM = 16 };
+
 /* x (N,C,H,W) */
 static hod_tensor *adapt(const char *name, hod_tensor *x, const int64_t out[2], bool greatest)
 {
@@ -195,7 +199,12 @@ static hod_tensor *adapt(const char *name, hod_tensor *x, const int64_t out[2], 
         return HOD_FAIL(ARGUMENT, "%s: not defined for %s", name,
                         hod_dtype_name((hod_dtype)x->dtype));
     if (x->shape[2] % out[0] == 0 && x->shape[3] % out[1] == 0) {
-        hod_pool2d_options o = {.kernel_hw = {x->shape[2] / out[0], x->shape[3] / out[1]}};
+        int64_t kh = x->shape[2] / out[0], kw = x->shape[3] / out[1];
+        if (!greatest && (kh > LONG_SUM || kw > LONG_SUM))
+            return hod_mean_over(
+                hod_reshape(x, HOD_SHAPE(x->shape[0], x->shape[1], out[0], kh, out[1], kw)),
+                HOD_SHAPE(3, 5), false);
+        hod_pool2d_options o = {.kernel_hw = {kh, kw}};
         return greatest ? hod_max_pool2d_with(x, o) : hod_avg_pool2d_with(x, o);
     }
     hod_tensor *y = greatest ? x : hod__computed(x);

@@ -33,6 +33,15 @@ TEST(images_b29_a_window_that_overhangs)
         NEAR(g[i], i % 2 || i == 4, 0);
 }
 
+TEST(images_long_means_are_sums_in_pairs)
+{
+    hod_tensor *x = hod_full(HOD_F32, HOD_SHAPE(1, 1, 1000, 2000), 0.1);
+    double v[2];
+    CHECK(hod_read_doubles(hod_adaptive_avg_pool2d(x, 1, 2), v, 2) == 0);
+    for (int i = 0; i < 2; i++)
+        NEAR(v[i], 0.1f, 1e-7); /* one after another, 10^6 of them are off by 1 % */
+}
+
 TEST(images_refusals)
 {
     hod_tensor *image = hod_zeros(HOD_F32, HOD_SHAPE(1, 1, 4, 4)), *line = hod_select(image, 2, 0);
