@@ -21,6 +21,7 @@
 #include <hod/compile.h>
 #include <hod/config.h>
 #include <hod/data.h>
+#include <hod/contractions.h>
 #include <hod/elementwise.h>
 #include <hod/error.h>
 #include <hod/functional.h>

@@ -77,6 +77,136 @@ static void quad(int64_t all, const int64_t apart[4], int64_t out[4])
         out[i] = given ? apart[i] : all;
 }
 
+/* Elements of a line as an image of one row, and back. */
+static hod_tensor *as_row(const char *name, hod_tensor *x, hod_tensor *w)
+{
+    return !x || !w ? NULL
+           : x->ndim == 3 && w->ndim == 3
+               ? hod_unsqueeze(x, 2)
+               : HOD_FAIL(ARGUMENT, "%s: %s with weights %s: three dimensions each are wanted",
+                          name, HOD_SHAPE_TEXT(x), HOD_SHAPE_TEXT(w));
+}
+
+hod_tensor *hod_conv1d_with(hod_tensor *x, hod_tensor *w, hod_conv1d_options o)
+{
+    hod_tensor *row = as_row("conv1d", x, w);
+    if (!row)
+        return NULL;
+    bool given = o.padding_lr[0] || o.padding_lr[1];
+    int64_t left = given ? o.padding_lr[0] : o.padding, right = given ? o.padding_lr[1] : o.padding;
+    hod_conv2d_options image = {.stride_hw = {1, o.stride ? o.stride : 1},
+                                .dilation_hw = {1, o.dilation ? o.dilation : 1},
+                                .padding_tlbr = {0, left, 0, right},
+                                .groups = o.groups,
+                                .same = o.same};
+    return hod_squeeze(hod_conv2d_with(row, hod_unsqueeze(w, 2), image), 2);
+}
+
+/* What a transposed convolution makes of one dimension: the convolution's input of `size`
+ * elements, of which the last `beyond` are read by no window. */
+typedef struct stretch {
+    int64_t size, beyond;
+} stretch;
+
+/* Also sets the padding behind to what makes the convolution of `size` elements give n: windows
+ * touch the same elements whatever it is. False when a number is out of range. */
+static bool stretched(int64_t n, int64_t kernel, int64_t stride, int64_t dilation, int64_t before,
+                      int64_t *behind, int64_t more, stretch *out)
+{
+    const int64_t most = INT32_MAX, all[] = {n, kernel, before, *behind, more};
+    for (int i = 0; i < 5; i++)
+        if (all[i] < 0 || all[i] > most)
+            return false;
+    if (n < 1 || kernel < 1 || stride < 1 || stride > most || dilation < 1 || dilation > most)
+        return false;
+    int64_t covered = (n - 1) * stride + dilation * (kernel - 1) + 1 - before;
+    out->size = covered - *behind + more;
+    *behind = HOD_MAX(covered - out->size, 0);
+    int64_t rest = HOD_MAX(out->size - covered, 0);
+    out->beyond = rest < stride ? 0 : rest;
+    return out->size > 0 && out->size > out->beyond;
+}
+
+static bool transposable(const hod_tensor *x, const hod_tensor *w, int64_t groups)
+{
+    return groups >= 1 && x->shape[1] == w->shape[0] && w->shape[0] % groups == 0;
+}
+
+hod_tensor *hod_conv_transpose2d_with(hod_tensor *x, hod_tensor *w, hod_conv_transpose2d_options o)
+{
+    if (!x || !w)
+        return NULL;
+    hod_attrs a;
+    memset(&a, 0, sizeof a);
+    int64_t more[2];
+    stretch s[2];
+    pair(o.stride, o.stride_hw, 1, a.conv.stride);
+    pair(o.dilation, o.dilation_hw, 1, a.conv.dilation);
+    pair(o.output_padding, o.output_padding_hw, 0, more);
+    quad(o.padding, o.padding_tlbr, a.conv.padding);
+    a.conv.groups = o.groups ? o.groups : 1;
+    if (x->ndim != 4 || w->ndim != 4)
+        return HOD_FAIL(ARGUMENT,
+                        "conv_transpose2d: %s with weights %s: four dimensions each are wanted",
+                        HOD_SHAPE_TEXT(x), HOD_SHAPE_TEXT(w));
+    a.conv.shape = HOD_SHAPE(x->shape[0], 0, 0, 0);
+    if (!transposable(x, w, a.conv.groups) ||
+        !hod__mul_size(w->shape[1], a.conv.groups, &a.conv.shape.d[1]))
+        return HOD_FAIL(ARGUMENT,
+                        "conv_transpose2d: %s with weights %s: %lld groups of channels do not fit",
+                        HOD_SHAPE_TEXT(x), HOD_SHAPE_TEXT(w), (long long)a.conv.groups);
+    for (int i = 0; i < 2; i++) {
+        int64_t stride = a.conv.stride[i], dilation = a.conv.dilation[i];
+        int64_t *padding = a.conv.padding + i, behind = padding[2];
+        if (more[i] >= HOD_MAX(stride, dilation) ||
+            !stretched(x->shape[2 + i], w->shape[2 + i], stride, dilation, padding[0], &padding[2],
+                       more[i], &s[i]))
+            return HOD_FAIL(ARGUMENT,
+                            "conv_transpose2d: %s with weights %s: stride %lld, dilation %lld, "
+                            "padding %lld and %lld, output_padding %lld",
+                            HOD_SHAPE_TEXT(x), HOD_SHAPE_TEXT(w), (long long)stride,
+                            (long long)dilation, (long long)padding[0], (long long)behind,
+                            (long long)more[i]);
+        a.conv.shape.d[2 + i] = s[i].size - s[i].beyond;
+    }
+    hod_dtype t = hod__promote(x, w);
+    hod_tensor *y = hod__op(HOD_OP_conv2d_input, &a, 2,
+                            (hod_tensor *[]){hod__cast_to(x, t), hod__cast_to(w, t)});
+    for (int i = 0; i < 2; i++)
+        if (s[i].beyond > 0)
+            y = hod_pad(y, 2 + i, 0, s[i].beyond, 0);
+    return y;
+}
+
+hod_tensor *hod_conv_transpose1d_with(hod_tensor *x, hod_tensor *w, hod_conv_transpose1d_options o)
+{
+    hod_tensor *row = as_row("conv_transpose1d", x, w);
+    if (!row)
+        return NULL;
+    bool given = o.padding_lr[0] || o.padding_lr[1];
+    int64_t left = given ? o.padding_lr[0] : o.padding, right = given ? o.padding_lr[1] : o.padding;
+    hod_conv_transpose2d_options image = {.stride_hw = {1, o.stride ? o.stride : 1},
+                                          .dilation_hw = {1, o.dilation ? o.dilation : 1},
+                                          .output_padding_hw = {0, o.output_padding},
+                                          .padding_tlbr = {0, left, 0, right},
+                                          .groups = o.groups};
+    return hod_squeeze(hod_conv_transpose2d_with(row, hod_unsqueeze(w, 2), image), 2);
+}
+
+/* Half of what the window covers beside its first element on either side. What has no 64-bit size
+ * is left for the shape rule to refuse. */
+static void same_padding(const hod_tensor *w, const int64_t dilation[2], int64_t out[4])
+{
+    for (int i = 0; i < 2; i++) {
+        int64_t total;
+        if (w->ndim != 4 || dilation[i] < 1 || w->shape[2 + i] < 1 ||
+            !hod__mul_size(w->shape[2 + i] - 1, dilation[i], &total))
+            total = INT64_MAX;
+        out[i] = total / 2;
+        out[2 + i] = total - total / 2;
+    }
+}
+
 hod_tensor *hod_conv2d_with(hod_tensor *x, hod_tensor *w, hod_conv2d_options o)
 {
     if (!x || !w)
@@ -86,6 +216,11 @@ hod_tensor *hod_conv2d_with(hod_tensor *x, hod_tensor *w, hod_conv2d_options o)
     pair(o.stride, o.stride_hw, 1, a.conv.stride);
     pair(o.dilation, o.dilation_hw, 1, a.conv.dilation);
     quad(o.padding, o.padding_tlbr, a.conv.padding);
+    if (o.same && (a.conv.stride[0] != 1 || a.conv.stride[1] != 1 || a.conv.padding[0] ||
+                   a.conv.padding[1] || a.conv.padding[2] || a.conv.padding[3]))
+        return HOD_FAIL(ARGUMENT, "conv2d: the same size with a stride or with padding");
+    if (o.same)
+        same_padding(w, a.conv.dilation, a.conv.padding);
     a.conv.groups = o.groups ? o.groups : 1;
     hod_dtype t = hod__promote(x, w);
     return hod__op(HOD_OP_conv2d, &a, 2, (hod_tensor *[]){hod__cast_to(x, t), hod__cast_to(w, t)});

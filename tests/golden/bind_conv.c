@@ -2,32 +2,61 @@
 #include "golden.h"
 #include <string.h>
 
-/* "same" pads so that a stride of 1 keeps the size; an odd element goes behind. */
-static void same_padding(gold *c, hod_conv2d_options *o)
+/* An input of `dims` + 1 dimensions is a single sample, which hod takes as a batch of one. */
+static hod_tensor *batched(gold *c, int dims)
 {
-    for (int i = 0; i < 2; i++) {
-        int64_t total = o->dilation_hw[i] * (hod_tensor_size(T(weight), 2 + i) - 1);
-        o->padding_tlbr[i] = total / 2;
-        o->padding_tlbr[i + 2] = total - total / 2;
-    }
+    hod_tensor *x = T(input);
+    return hod_tensor_ndim(x) == dims + 1 ? hod_unsqueeze(x, 0) : x;
+}
+
+static int finish(gold *c, int dims, hod_tensor *y)
+{
+    y = HAS(bias) ? hod_add_channels(y, T(bias)) : y;
+    return gold_one(c, hod_tensor_ndim(T(input)) == dims + 1 ? hod_squeeze(y, 0) : y);
+}
+
+static int bind_conv1d(gold *c)
+{
+    hod_conv1d_options o = {.groups = INT(groups, 1)};
+    o.same = strcmp(TEXT(padding, ""), "same") == 0;
+    gold_ints(c, "stride", 1, &o.stride, 1);
+    gold_ints(c, "dilation", 1, &o.dilation, 1);
+    if (!*TEXT(padding, ""))
+        gold_ints(c, "padding", 1, &o.padding, 0);
+    return finish(c, 1, hod_conv1d_with(batched(c, 1), T(weight), o));
 }
 
 static int bind_conv2d(gold *c)
 {
-    hod_tensor *x = T(input);
     hod_conv2d_options o = {.groups = INT(groups, 1)};
-    const char *padding = TEXT(padding, "");
+    o.same = strcmp(TEXT(padding, ""), "same") == 0;
     gold_ints(c, "stride", 2, o.stride_hw, 1);
     gold_ints(c, "dilation", 2, o.dilation_hw, 1);
-    if (strcmp(padding, "same") == 0)
-        same_padding(c, &o);
-    else if (!*padding)
+    if (!*TEXT(padding, ""))
         for (int i = 0; i < 2; i++)
             gold_ints(c, "padding", 2, o.padding_tlbr + 2 * i, 0);
-    bool one = hod_tensor_ndim(x) == 3; /* a single image */
-    hod_tensor *y = hod_conv2d_with(one ? hod_unsqueeze(x, 0) : x, T(weight), o);
-    y = HAS(bias) ? hod_add_channels(y, T(bias)) : y;
-    return gold_one(c, one ? hod_squeeze(y, 0) : y);
+    return finish(c, 2, hod_conv2d_with(batched(c, 2), T(weight), o));
+}
+
+static int bind_conv_transpose1d(gold *c)
+{
+    hod_conv_transpose1d_options o = {.groups = INT(groups, 1)};
+    gold_ints(c, "stride", 1, &o.stride, 1);
+    gold_ints(c, "dilation", 1, &o.dilation, 1);
+    gold_ints(c, "padding", 1, &o.padding, 0);
+    gold_ints(c, "output_padding", 1, &o.output_padding, 0);
+    return finish(c, 1, hod_conv_transpose1d_with(batched(c, 1), T(weight), o));
+}
+
+static int bind_conv_transpose2d(gold *c)
+{
+    hod_conv_transpose2d_options o = {.groups = INT(groups, 1)};
+    gold_ints(c, "stride", 2, o.stride_hw, 1);
+    gold_ints(c, "dilation", 2, o.dilation_hw, 1);
+    gold_ints(c, "output_padding", 2, o.output_padding_hw, 0);
+    for (int i = 0; i < 2; i++)
+        gold_ints(c, "padding", 2, o.padding_tlbr + 2 * i, 0);
+    return finish(c, 2, hod_conv_transpose2d_with(batched(c, 2), T(weight), o));
 }
 
 static int bind_conv2d_asymmetric(gold *c)
@@ -38,7 +67,10 @@ static int bind_conv2d_asymmetric(gold *c)
 }
 
 static const gold_binding rows[] = {
-    ROW("conv2d", bind_conv2d, .f32 = 1e-5, .roundings = 2), /* convolution, bias */
+    ROW("conv1d", bind_conv1d, .f32 = 1e-5, .roundings = 2), /* convolution, bias */
+    ROW("conv2d", bind_conv2d, .f32 = 1e-5, .roundings = 2),
     ROW("conv2d_asymmetric", bind_conv2d_asymmetric, .f32 = 1e-5),
+    ROW("conv_transpose1d", bind_conv_transpose1d, .f32 = 1e-5, .roundings = 2),
+    ROW("conv_transpose2d", bind_conv_transpose2d, .f32 = 1e-5, .roundings = 2),
 };
-GOLD_FAMILY(conv, 146, 60)
+GOLD_FAMILY(conv, 146, 146)

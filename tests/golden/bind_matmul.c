@@ -4,7 +4,12 @@
 BIND(matmul, hod_matmul(T(input), T(other)))
 BIND(mm, hod_matmul(T(input), T(mat2)))
 BIND(mv, hod_matmul(T(input), T(vec)))
-BIND(outer, hod_mul(hod_unsqueeze(T(input), 1), T(vec2)))
+BIND(outer, hod_outer(T(input), T(vec2)))
+
+BIND(addmm, hod_addmm(T(input), T(mat1), T(mat2), REAL(beta, 1), REAL(alpha, 1)))
+BIND(cdist, hod_cdist(T(x1), T(x2), REAL(p, 2)))
+BIND(bilinear, HAS(bias) ? hod_bilinear(T(input1), T(input2), T(weight), T(bias))
+                         : hod_bilinear_nobias(T(input1), T(input2), T(weight)))
 
 static int bind_linear(gold *c)
 {
@@ -14,6 +19,13 @@ static int bind_linear(gold *c)
                                  : hod_linear_nobias(T(input), T(weight)));
 }
 
+static int bind_einsum(gold *c)
+{
+    hod_tensor *x[GOLD_MAX_TENSORS];
+    int n = gold_tensors(c, "operands", x);
+    return gold_one(c, hod_einsum_of(TEXT(equation, ""), n, x));
+}
+
 static const gold_binding rows[] = {
     ROW("matmul", bind_matmul, .f32 = 1e-5),
     ROW("mm", bind_mm, .f32 = 1e-5),
@@ -21,6 +33,12 @@ static const gold_binding rows[] = {
     ROW("mv", bind_mv, .f32 = 1e-5),
     ROW("dot", bind_matmul, .f32 = 1e-5),
     ROW("outer", bind_outer),
-    ROW("linear", bind_linear, .f32 = 1e-5, .roundings = 2), /* product, bias */
+    ROW("einsum", bind_einsum, .f32 = 1e-5, .roundings = 2), /* sums, product */
+    ROW("addmm", bind_addmm, .f32 = 1e-5, .roundings = 4),   /* product, two factors, sum */
+    ROW("addmv", bind_addmm, .f32 = 1e-5, .roundings = 4),
+    ROW("baddbmm", bind_addmm, .f32 = 1e-5, .roundings = 4),
+    ROW("bilinear", bind_bilinear, .f32 = 1e-5, .roundings = 2), /* products, bias */
+    ROW("cdist", bind_cdist, .f32 = 1e-5, .roundings = 2),       /* difference, norm */
+    ROW("linear", bind_linear, .f32 = 1e-5, .roundings = 2),     /* product, bias */
 };
-GOLD_FAMILY(matmul, 103, 63)
+GOLD_FAMILY(matmul, 173, 169)

@@ -213,6 +213,11 @@ dot input other
 outer input vec2
 einsum operands equation [40]
 +einsum_more operands equation
+addmm input mat1 mat2 beta alpha
+addmv input mat1 mat2 beta alpha
+baddbmm input mat1 mat2 beta alpha [l2000]
+{F}bilinear input1 input2 weight bias
+cdist x1 x2 p compute_mode [l2000]
 {F}linear input weight bias
 """
 CONV = f"""
