@@ -118,14 +118,29 @@ HOD_API hod_tensor *hod_avg_pool2d_with(hod_tensor *x, hod_pool2d_options o);
 HOD_API hod_tensor *hod_global_avg_pool2d(hod_tensor *x); /* (N,C,1,1) */
 
 /* ---- normalisation, regularisation ---- */
-/* Over the trailing dimensions that w has; w and b have their shape. */
+/* `_plain` has no weight and bias. Halves are computed in f32. eps is added below the root. */
+/* Over the trailing dimensions that w has; w and b have their shape. _plain: over the last dims. */
 HOD_API hod_tensor *hod_layer_norm(hod_tensor *x, hod_tensor *w, hod_tensor *b, double eps);
+HOD_API hod_tensor *hod_layer_norm_plain(hod_tensor *x, int dims, double eps);
+/* x / sqrt(mean(x²) + eps) * w, over the same dimensions. */
+HOD_API hod_tensor *hod_rms_norm(hod_tensor *x, hod_tensor *w, double eps);
+HOD_API hod_tensor *hod_rms_norm_plain(hod_tensor *x, int dims, double eps);
 /* x (N,C,...), w and b (C); statistics of each sample and group of channels. */
 HOD_API hod_tensor *hod_group_norm(hod_tensor *x, int64_t groups, hod_tensor *w, hod_tensor *b,
                                    double eps);
+HOD_API hod_tensor *hod_group_norm_plain(hod_tensor *x, int64_t groups, double eps);
+/* x (N,C,L...), w and b (C); statistics of each sample and channel, of two values or more. */
+HOD_API hod_tensor *hod_instance_norm(hod_tensor *x, hod_tensor *w, hod_tensor *b, double eps);
+HOD_API hod_tensor *hod_instance_norm_plain(hod_tensor *x, double eps);
 /* x (N,C,...); mean, var, w, b (C): (x - mean) / sqrt(var + eps) * w + b. */
 HOD_API hod_tensor *hod_batch_norm(hod_tensor *x, hod_tensor *mean, hod_tensor *var, hod_tensor *w,
                                    hod_tensor *b, double eps);
+HOD_API hod_tensor *hod_batch_norm_plain(hod_tensor *x, hod_tensor *mean, hod_tensor *var,
+                                         double eps);
+/* The same with mean and variance of this batch, two values a channel or more; running statistics
+ * are hod_nn_batch_norm2d's. */
+HOD_API hod_tensor *hod_batch_norm_train(hod_tensor *x, hod_tensor *w, hod_tensor *b, double eps);
+HOD_API hod_tensor *hod_batch_norm_train_plain(hod_tensor *x, double eps);
 /* Zeroes elements with probability p and scales the others by 1 / (1 - p). */
 HOD_API hod_tensor *hod_dropout(hod_tensor *x, double p);
 
@@ -182,6 +197,17 @@ HOD_API hod_tensor *hod_dropout(hod_tensor *x, double p);
 #define hod_layer_norm(...) (hod_here(__FILE__, __LINE__), hod_layer_norm(__VA_ARGS__))
 #define hod_group_norm(...) (hod_here(__FILE__, __LINE__), hod_group_norm(__VA_ARGS__))
 #define hod_batch_norm(...) (hod_here(__FILE__, __LINE__), hod_batch_norm(__VA_ARGS__))
+#define hod_layer_norm_plain(...) (hod_here(__FILE__, __LINE__), hod_layer_norm_plain(__VA_ARGS__))
+#define hod_rms_norm(...) (hod_here(__FILE__, __LINE__), hod_rms_norm(__VA_ARGS__))
+#define hod_rms_norm_plain(...) (hod_here(__FILE__, __LINE__), hod_rms_norm_plain(__VA_ARGS__))
+#define hod_group_norm_plain(...) (hod_here(__FILE__, __LINE__), hod_group_norm_plain(__VA_ARGS__))
+#define hod_instance_norm(...) (hod_here(__FILE__, __LINE__), hod_instance_norm(__VA_ARGS__))
+#define hod_instance_norm_plain(...)                                                               \
+    (hod_here(__FILE__, __LINE__), hod_instance_norm_plain(__VA_ARGS__))
+#define hod_batch_norm_plain(...) (hod_here(__FILE__, __LINE__), hod_batch_norm_plain(__VA_ARGS__))
+#define hod_batch_norm_train(...) (hod_here(__FILE__, __LINE__), hod_batch_norm_train(__VA_ARGS__))
+#define hod_batch_norm_train_plain(...)                                                            \
+    (hod_here(__FILE__, __LINE__), hod_batch_norm_train_plain(__VA_ARGS__))
 #define hod_dropout(...) (hod_here(__FILE__, __LINE__), hod_dropout(__VA_ARGS__))
 #endif
 

@@ -265,6 +265,13 @@ typedef struct hod_layer_norm_spec {
 HOD_API hod_module *hod_nn_layer_norm_make(hod_module *parent, const char *name,
                                            hod_layer_norm_spec spec);
 
+typedef struct hod_layer_norm_spec hod_rms_norm_spec;
+#define hod_nn_rms_norm(parent, name, ...)                                                         \
+    hod_nn_rms_norm_make((hod_module *)(parent), name, (hod_rms_norm_spec){__VA_ARGS__, .end_ = 0})
+/* Over the last dimension, without a bias. */
+HOD_API hod_module *hod_nn_rms_norm_make(hod_module *parent, const char *name,
+                                         hod_rms_norm_spec spec);
+
 typedef struct hod_embedding_spec {
     int64_t rows, features;
     bool row_sparse; /* the gradient is of the rows that were looked up: rows.h */

@@ -95,14 +95,22 @@ typedef struct norm {
     double eps;
 } norm;
 
-static norm *norm_new(hod_module *parent, const char *name, const char *type, int64_t channels,
-                      double eps, hod_forward *forward)
+/* A norm with a weight and no bias. */
+static norm *norm_new_plain(hod_module *parent, const char *name, const char *type,
+                            int64_t channels, double eps, hod_forward *forward)
 {
     positive(type, "channels", channels);
     norm *m = (norm *)hod_module_make(parent, name, type, sizeof *m, forward);
     m->eps = eps > 0 ? eps : 1e-5;
     m->affine.weight = hod_parameter_new(&m->affine.base, "weight", HOD_NORM_GAIN,
                                          HOD_SHAPE(channels), (hod_init){HOD_INIT_ONES, 0});
+    return m;
+}
+
+static norm *norm_new(hod_module *parent, const char *name, const char *type, int64_t channels,
+                      double eps, hod_forward *forward)
+{
+    norm *m = norm_new_plain(parent, name, type, channels, eps, forward);
     m->affine.bias = hod_parameter_new(&m->affine.base, "bias", HOD_NORM_BIAS, HOD_SHAPE(channels),
                                        (hod_init){HOD_INIT_ZEROS, 0});
     return m;
@@ -134,6 +142,18 @@ hod_module *hod_nn_layer_norm_make(hod_module *parent, const char *name, hod_lay
 {
     return hod_module_done(
         norm_new(parent, name, "layer_norm", spec.features, spec.eps, layer_norm_forward));
+}
+
+static hod_tensor *rms_norm_forward(hod_module *self, hod_tensor *x)
+{
+    norm *m = (norm *)self;
+    return hod_rms_norm(x, m->affine.weight, m->eps);
+}
+
+hod_module *hod_nn_rms_norm_make(hod_module *parent, const char *name, hod_rms_norm_spec spec)
+{
+    return hod_module_done(
+        norm_new_plain(parent, name, "rms_norm", spec.features, spec.eps, rms_norm_forward));
 }
 
 /* ---- embedding ---- */

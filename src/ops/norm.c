@@ -62,8 +62,8 @@ hod_tensor *hod_var_over(hod_tensor *x, hod_shape dims, bool keepdim, int correc
     if (n < 0)
         return NULL;
     hod_tensor *c = hod__computed(x);
-    hod_tensor *sum = hod_sum_over(hod_square(hod_sub(c, hod_mean_over(c, dims, true))), dims,
-                                   keepdim);
+    hod_tensor *sum =
+        hod_sum_over(hod_square(hod_sub(c, hod_mean_over(c, dims, true))), dims, keepdim);
     int64_t by = n - correction;
     return hod__like(by > 0 ? hod_mul_scalar(sum, 1.0 / (double)by) : hod_div_scalar(sum, 0), x);
 }
@@ -122,25 +122,80 @@ static hod_tensor *per_channel(const char *name, hod_tensor *v, const hod_tensor
     return hod__computed(hod_reshape(v, s));
 }
 
+/* x / sqrt(mean of squares + eps) over dims. */
+static hod_tensor *scaled_to_one(hod_tensor *x, hod_shape dims, double eps)
+{
+    hod_tensor *square = hod_mean_over(hod_square(x), dims, true);
+    return hod_mul(x, hod_rsqrt(hod_add_scalar(square, eps)));
+}
+
+/* The last k dimensions of x; n 0 with an error. */
+static hod_shape trailing(const char *name, const hod_tensor *x, int k)
+{
+    hod_shape dims = {.n = k};
+    if (k < 1 || k > x->ndim) {
+        hod__fail(HOD_ERROR_ARGUMENT, "%s: over the last %d dimensions of %s", name, k,
+                  HOD_SHAPE_TEXT(x));
+        return (hod_shape){.n = 0};
+    }
+    for (int i = 0; i < k; i++)
+        dims.d[i] = x->ndim - k + i;
+    return dims;
+}
+
+/* Has w the sizes of x's trailing dimensions? */
+static bool fits_trailing(const hod_tensor *w, const hod_tensor *x)
+{
+    int lead = x->ndim - w->ndim;
+    bool fits = lead >= 0 && w->ndim > 0;
+    for (int i = 0; fits && i < w->ndim; i++)
+        fits = w->shape[i] == x->shape[lead + i];
+    return fits;
+}
+
+hod_tensor *hod_layer_norm_plain(hod_tensor *x, int dims, double eps)
+{
+    hod_shape over = x ? trailing("layer_norm", x, dims) : (hod_shape){.n = 0};
+    return over.n > 0 ? hod__like(standardised(hod__computed(x), over, eps), x) : NULL;
+}
+
 hod_tensor *hod_layer_norm(hod_tensor *x, hod_tensor *w, hod_tensor *b, double eps)
 {
     if (!x || !w || !b)
         return NULL;
-    int k = w->ndim, lead = x->ndim - k;
-    bool fits = lead >= 0 && k > 0 && b->ndim == k;
-    for (int i = 0; fits && i < k; i++)
-        fits = w->shape[i] == x->shape[lead + i] && b->shape[i] == w->shape[i];
-    if (!fits)
+    if (!fits_trailing(w, x) || b->ndim != w->ndim || !fits_trailing(b, x))
         return HOD_FAIL(ARGUMENT, "layer_norm: %s with weights %s and %s", HOD_SHAPE_TEXT(x),
                         HOD_SHAPE_TEXT(w), HOD_SHAPE_TEXT(b));
-    hod_shape dims = {.n = k};
-    for (int i = 0; i < k; i++)
-        dims.d[i] = lead + i;
-    hod_tensor *y = standardised(hod__computed(x), dims, eps);
+    hod_tensor *y = hod_layer_norm_plain(hod__computed(x), w->ndim, eps);
     return hod__like(hod_add(hod_mul(y, hod__computed(w)), hod__computed(b)), x);
 }
 
-hod_tensor *hod_group_norm(hod_tensor *x, int64_t groups, hod_tensor *w, hod_tensor *b, double eps)
+hod_tensor *hod_rms_norm_plain(hod_tensor *x, int dims, double eps)
+{
+    hod_shape over = x ? trailing("rms_norm", x, dims) : (hod_shape){.n = 0};
+    return over.n > 0 ? hod__like(scaled_to_one(hod__computed(x), over, eps), x) : NULL;
+}
+
+hod_tensor *hod_rms_norm(hod_tensor *x, hod_tensor *w, double eps)
+{
+    if (!x || !w)
+        return NULL;
+    if (!fits_trailing(w, x))
+        return HOD_FAIL(ARGUMENT, "rms_norm: %s with weights %s", HOD_SHAPE_TEXT(x),
+                        HOD_SHAPE_TEXT(w));
+    return hod__like(hod_mul(hod_rms_norm_plain(hod__computed(x), w->ndim, eps), hod__computed(w)),
+                     x);
+}
+
+/* y w + b for each channel of x, in x's type. */
+static hod_tensor *channel_affine(const char *name, hod_tensor *y, hod_tensor *w, hod_tensor *b,
+                                  const hod_tensor *x)
+{
+    return y ? hod__like(hod_add(hod_mul(y, per_channel(name, w, x)), per_channel(name, b, x)), x)
+             : NULL;
+}
+
+hod_tensor *hod_group_norm_plain(hod_tensor *x, int64_t groups, double eps)
 {
     if (!x)
         return NULL;
@@ -149,10 +204,43 @@ hod_tensor *hod_group_norm(hod_tensor *x, int64_t groups, hod_tensor *w, hod_ten
                         (long long)groups);
     int64_t per_group = hod__numel(x->ndim - 2, x->shape + 2) * (x->shape[1] / groups);
     hod_tensor *g = hod_reshape(hod__computed(x), HOD_SHAPE(x->shape[0], groups, per_group));
-    hod_tensor *y = hod_reshape(standardised(g, HOD_SHAPE(2), eps), hod_tensor_shape(x));
-    return hod__like(hod_add(hod_mul(y, per_channel("group_norm", w, x)),
-                        per_channel("group_norm", b, x)),
-                x);
+    return hod__like(hod_reshape(standardised(g, HOD_SHAPE(2), eps), hod_tensor_shape(x)), x);
+}
+
+hod_tensor *hod_group_norm(hod_tensor *x, int64_t groups, hod_tensor *w, hod_tensor *b, double eps)
+{
+    return x ? channel_affine("group_norm", hod_group_norm_plain(hod__computed(x), groups, eps), w,
+                              b, x)
+             : NULL;
+}
+
+hod_tensor *hod_instance_norm_plain(hod_tensor *x, double eps)
+{
+    if (!x)
+        return NULL;
+    if (x->ndim < 3 || hod__numel(x->ndim - 2, x->shape + 2) == 1)
+        return HOD_FAIL(ARGUMENT,
+                        "instance_norm: %s has one value per sample and channel, two are the least",
+                        HOD_SHAPE_TEXT(x));
+    return x->shape[1] > 0 ? hod_group_norm_plain(x, x->shape[1], eps) : x;
+}
+
+hod_tensor *hod_instance_norm(hod_tensor *x, hod_tensor *w, hod_tensor *b, double eps)
+{
+    return x ? channel_affine("instance_norm", hod_instance_norm_plain(hod__computed(x), eps), w, b,
+                              x)
+             : NULL;
+}
+
+hod_tensor *hod_batch_norm_plain(hod_tensor *x, hod_tensor *mean, hod_tensor *var, double eps)
+{
+    if (!x)
+        return NULL;
+    if (x->ndim < 2)
+        return HOD_FAIL(ARGUMENT, "batch_norm: %s has no channels", HOD_SHAPE_TEXT(x));
+    hod_tensor *d = hod_sub(hod__computed(x), per_channel("batch_norm", mean, x));
+    hod_tensor *scale = hod_rsqrt(hod_add_scalar(per_channel("batch_norm", var, x), eps));
+    return hod__like(hod_mul(d, scale), x);
 }
 
 hod_tensor *hod_batch_norm(hod_tensor *x, hod_tensor *mean, hod_tensor *var, hod_tensor *w,
@@ -163,10 +251,31 @@ hod_tensor *hod_batch_norm(hod_tensor *x, hod_tensor *mean, hod_tensor *var, hod
     if (x->ndim < 2)
         return HOD_FAIL(ARGUMENT, "batch_norm: %s has no channels", HOD_SHAPE_TEXT(x));
     hod_tensor *d = hod_sub(hod__computed(x), per_channel("batch_norm", mean, x));
-    hod_tensor *scale =
-        hod_mul(hod_rsqrt(hod_add_scalar(per_channel("batch_norm", var, x), eps)),
-                per_channel("batch_norm", w, x));
+    hod_tensor *scale = hod_mul(hod_rsqrt(hod_add_scalar(per_channel("batch_norm", var, x), eps)),
+                                per_channel("batch_norm", w, x));
     return hod__like(hod_add(hod_mul(d, scale), per_channel("batch_norm", b, x)), x);
+}
+
+hod_tensor *hod_batch_norm_train_plain(hod_tensor *x, double eps)
+{
+    if (!x)
+        return NULL;
+    if (x->ndim < 2)
+        return HOD_FAIL(ARGUMENT, "batch_norm: %s has no channels", HOD_SHAPE_TEXT(x));
+    if (hod_tensor_numel(x) == x->shape[1])
+        return HOD_FAIL(ARGUMENT, "batch_norm: %s has one value per channel, training needs two",
+                        HOD_SHAPE_TEXT(x));
+    hod_shape dims = {.n = x->ndim - 1};
+    for (int i = 1; i < dims.n; i++)
+        dims.d[i] = i + 1;
+    return hod__like(standardised(hod__computed(x), dims, eps), x);
+}
+
+hod_tensor *hod_batch_norm_train(hod_tensor *x, hod_tensor *w, hod_tensor *b, double eps)
+{
+    return x ? channel_affine("batch_norm", hod_batch_norm_train_plain(hod__computed(x), eps), w, b,
+                              x)
+             : NULL;
 }
 
 hod_tensor *hod_dropout(hod_tensor *x, double p)

@@ -296,6 +296,10 @@ CALL(add_channels, hod_add_channels(x, y))
 CALL(layer_norm, hod_layer_norm(x, y, draw(3) ? y : z, any_number()))
 CALL(group_norm, hod_group_norm(draw(3) ? image() : x, near(1), y, z, any_number()))
 CALL(batch_norm, hod_batch_norm(x, y, y, draw(3) ? y : z, y, any_number()))
+CALL(rms_norm, draw(2) ? hod_rms_norm(x, y, any_number())
+                       : hod_rms_norm_plain(x, (int)any_int(), any_number()))
+CALL(instance_norm, hod_instance_norm(draw(3) ? image() : x, y, z, any_number()))
+CALL(batch_norm_train, hod_batch_norm_train(draw(3) ? image() : x, y, z, any_number()))
 CALL(dropout, hod_dropout(x, draw(2) ? 0.5 : any_number()))
 CALL(cross_entropy,
      hod_cross_entropy(x,
@@ -418,7 +422,9 @@ static const struct {
                                                 ROW(argsort) ROW(topk) ROW(searchsorted)
                                                     ROW(nonzero) ROW(masked_select) ROW(repeat_by)
                                                         ROW(bincount) ROW(unique) ROW(nms)
-                                                            ROW(embedding_rows)};
+                                                            ROW(embedding_rows) ROW(rms_norm)
+                                                                ROW(instance_norm)
+                                                                    ROW(batch_norm_train)};
 
 /* Those that move no element and so take any size. */
 static call *const of_any_size[] = {call_narrow,    call_squeeze_all, call_movedim, call_part,
