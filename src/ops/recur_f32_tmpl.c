@@ -1,30 +1,8 @@
 /* Recurrent rows in f32, with functions that vectorise: relative error below 3 ulp, or 2^-24 of the
  * result's range where that is coarser. */
-#include <stdint.h>
-#include <string.h>
+#include "ops/exp_down.h"
 
 #define RECUR_FN static inline __attribute__((always_inline, unused))
-
-/* e^x for x <= 0: 2^n (1 + r + r^2 q(r)) with |r| <= ln 2 / 2; 0 below -87. NaN stays. */
-RECUR_FN float exp_down(float x)
-{
-    float n = x * 0x1.715476p+0f;
-    float low = n < -126.0f ? -126.0f : n; /* NaN passes */
-    float magic = low + 0x1.8p23f, whole = magic - 0x1.8p23f;
-    float r = (x - whole * 0x1.62e4p-1f) - whole * 0x1.7f7d1cp-20f;
-    float q = 0x1.6a2434p-10f;
-    q = q * r + 0x1.1239e2p-7f;
-    q = q * r + 0x1.5558f2p-5f;
-    q = q * r + 0x1.555492p-3f;
-    q = q * r + 0x1.fffffcp-2f;
-    float y = q * r * r + r + 1.0f;
-    int32_t bits;
-    memcpy(&bits, &magic, sizeof bits);
-    bits = (int32_t)((uint32_t)bits << 23) + 0x3f800000;
-    float power;
-    memcpy(&power, &bits, sizeof power);
-    return n < -126.0f ? 0.0f : y * power;
-}
 
 RECUR_FN float sigmoid(float x)
 {
