@@ -17,6 +17,7 @@
 #ifndef HOD_HOD_H
 #define HOD_HOD_H
 
+#include <hod/attention.h>
 #include <hod/autograd.h>
 #include <hod/compile.h>
 #include <hod/config.h>

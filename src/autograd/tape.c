@@ -236,7 +236,8 @@ hod_tensor *hod__saved_open(const hod_origin *who, const hod_saved *s, hod_grad_
 /* Which inputs the derivatives that will be asked for read. */
 static bool wants_input(const hod_op_info *info, const hod_grad_node *n, int i)
 {
-    static const uint32_t flag[] = {HOD_OPF_SAVES_X, HOD_OPF_SAVES_B, HOD_OPF_SAVES_C};
+    static const uint32_t flag[] = {HOD_OPF_SAVES_X, HOD_OPF_SAVES_B, HOD_OPF_SAVES_C,
+                                    HOD_OPF_SAVES_D};
     if (i >= HOD_COUNT(flag) || !(info->flags & flag[i]))
         return false;
     if (!(info->flags & HOD_OPF_BILINEAR) || i > 1)

@@ -115,9 +115,10 @@ enum hod_op_flags {
     HOD_OPF_Y_FOR_B = 1 << 11,     /* with SAVES_Y: only the derivative for input 1 reads it */
     HOD_OPF_INT_ONLY = 1 << 12,    /* not defined for floats */
     HOD_OPF_CHOOSES = 1 << 13,     /* input 0 is bool, whatever the others are */
+    HOD_OPF_SAVES_D = 1 << 14,     /* the derivative reads input 3 */
 };
 
-enum { HOD_OP_MAX_INPUTS = 64 }; /* concat and stack; the others have at most 5 */
+enum { HOD_OP_MAX_INPUTS = 64 }; /* concat and stack; the others have at most 6 */
 
 typedef struct hod_op_call {
     hod_op op;

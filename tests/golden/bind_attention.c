@@ -1,4 +1,20 @@
 /* Scaled dot-product attention. */
 #include "golden.h"
+#include <hod/attention.h>
 
-const gold_family gold_attention = {"attention", NULL, 0, 58, 0};
+static int bind_attention(gold *c)
+{
+    hod_attention_options o = {.causal = FLAG(is_causal, false), .scale = REAL(scale, 0)};
+    if (REAL(dropout_p, 0) > 0)
+        return gold_skip(c, "draws are no values of PyTorch's");
+    hod_tensor *q = T(query), *k = T(key), *v = T(value);
+    if (hod_tensor_ndim(q) != hod_tensor_ndim(k) || hod_tensor_size(q, 0) != hod_tensor_size(k, 0))
+        return gold_skip(c, "batches are not broadcast");
+    return gold_one(c, HAS(attn_mask) ? hod_attention_masked_with(q, k, v, T(attn_mask), o)
+                                      : hod_attention_with(q, k, v, o));
+}
+
+static const gold_binding rows[] = {
+    ROW("scaled_dot_product_attention", bind_attention, .f32 = 1e-5),
+};
+GOLD_FAMILY(attention, 58, 45)

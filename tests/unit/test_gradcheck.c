@@ -11,7 +11,7 @@
 typedef struct op_case {
     hod_op op;
     int n;
-    hod_shape shape[3];
+    hod_shape shape[4];
     hod_attrs attrs;
     int flag_input;  /* 1 + input that is bool; 0: none */
     int index_input; /* 1 + input that is an index below 3; 0: none */
@@ -113,6 +113,10 @@ static int64_t special(op_case *c, hod_op op)
         {.op = HOD_OP_cumsum, .n = 1, .shape = {S(5)}, .attrs.scan = {.dim = 0, .reverse = true}},
         {.op = HOD_OP_cumprod, .n = 1, .shape = {S(2, 3, 2)}, .attrs.scan = {.dim = 1}},
         {.op = HOD_OP_cumprod, .n = 1, .shape = {S(5)}, .attrs.scan = {.dim = 0, .reverse = true}},
+        {.op = HOD_OP_attention,
+         .n = 4,
+         .shape = {S(1, 2, 3, 2), S(1, 1, 4, 2), S(1, 1, 4, 3), S(3, 4)},
+         .attrs.attention = {.scale = 0.5, .causal = true}},
         {.op = HOD_OP_contiguous, .n = 1, .shape = {S(2, 3)}},
         {.op = HOD_OP_scatter, /* indices come twice: the last one stays */
          .n = 3,

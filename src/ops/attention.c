@@ -1,0 +1,270 @@
+/* Scaled dot-product attention: softmax(scale q kᵀ + mask) v.
+ *
+ *     hod_attention ──> operator attention          by blocks, memory linear in the length
+ *                  └──> hod__attention_composed     with dropout: all scores in memory
+ *
+ * The operator's derivative is the kernel attention_back, unless it is to be differentiated again or
+ * is that of an additive mask, which is as large as the scores: then it is written in operators.
+ */
+#include "ops/attention.h"
+#include <hod/attention.h>
+#include <math.h>
+
+/* ---- shapes ---- */
+
+static int check_mask(const hod_op_call *c, const hod_meta *mask, const int64_t *scores,
+                      hod_dtype dtype)
+{
+    int64_t out[HOD_MAX_DIMS];
+    int n = 0;
+    bool fits = mask->ndim <= 4 && hod__broadcast(mask->ndim, mask->shape, 4, scores, &n, out) &&
+                n == 4 && memcmp(out, scores, 4 * sizeof *out) == 0;
+    if (!fits)
+        return HOD_FAIL_RC(ARGUMENT, "%s: mask %s for scores (%lld,%lld,%lld,%lld)",
+                           hod__op_name(c), HOD_META_TEXT(mask), (long long)scores[0],
+                           (long long)scores[1], (long long)scores[2], (long long)scores[3]);
+    if (mask->dtype != HOD_BOOL && mask->dtype != dtype)
+        return HOD_FAIL_RC(ARGUMENT, "%s: a mask of %s for %s", hod__op_name(c),
+                           hod_dtype_name((hod_dtype)mask->dtype), hod_dtype_name(dtype));
+    return 0;
+}
+
+static int check(const hod_op_call *c, const hod_meta *in)
+{
+    const hod_meta *q = &in[0], *k = &in[1], *v = &in[2];
+    bool fits = q->ndim == 4 && k->ndim == 4 && v->ndim == 4 && k->shape[0] == q->shape[0] &&
+                v->shape[0] == q->shape[0] && v->shape[1] == k->shape[1] &&
+                v->shape[2] == k->shape[2] && k->shape[3] == q->shape[3];
+    if (!fits)
+        return HOD_FAIL_RC(ARGUMENT, "%s: queries %s, keys %s and values %s", hod__op_name(c),
+                           HOD_META_TEXT(q), HOD_META_TEXT(k), HOD_META_TEXT(v));
+    int64_t heads = q->shape[1], shared = k->shape[1];
+    if (shared == 0 ? heads != 0 : heads % shared != 0)
+        return HOD_FAIL_RC(ARGUMENT, "%s: %lld heads of queries do not share %lld of keys evenly",
+                           hod__op_name(c), (long long)heads, (long long)shared);
+    hod_dtype t = (hod_dtype)q->dtype;
+    if ((t != HOD_F32 && t != HOD_F64) || k->dtype != q->dtype || v->dtype != q->dtype)
+        return HOD_FAIL_RC(ARGUMENT, "%s: of %s, %s and %s", hod__op_name(c), hod_dtype_name(t),
+                           hod_dtype_name((hod_dtype)k->dtype),
+                           hod_dtype_name((hod_dtype)v->dtype));
+    const int64_t scores[] = {q->shape[0], heads, q->shape[2], k->shape[2]};
+    return check_mask(c, &in[3], scores, t);
+}
+
+/* (B,H,Lq,E+1): the result, then log Σ exp of the scores. */
+static hod_meta result_of(const hod_meta *in)
+{
+    hod_meta y = in[0];
+    y.shape[3] = in[2].shape[3] + 1;
+    return y;
+}
+
+int hod__shape_attention(const hod_op_call *c, const hod_meta *in, hod_meta *out)
+{
+    if (check(c, in) != 0)
+        return -1;
+    *out = result_of(in);
+    return 0;
+}
+
+/* Inputs q, k, v, mask, the result, its gradient. Result: gradients of q, k, v in a row. */
+int hod__shape_attention_back(const hod_op_call *c, const hod_meta *in, hod_meta *out)
+{
+    if (check(c, in) != 0)
+        return -1;
+    hod_meta want = result_of(in);
+    for (int i = 4; i < 6; i++)
+        if (in[i].dtype != want.dtype || in[i].ndim != 4 ||
+            memcmp(in[i].shape, want.shape, 4 * sizeof *want.shape) != 0)
+            return HOD_FAIL_RC(ARGUMENT, "attention_back: %s for a result %s",
+                               HOD_META_TEXT(&in[i]), HOD_META_TEXT(&want));
+    *out = (hod_meta){.dtype = in[0].dtype, .ndim = 1};
+    for (int i = 0; i < 3; i++)
+        out->shape[0] += hod__numel(4, in[i].shape);
+    return 0;
+}
+
+/* ---- by operators ---- */
+
+/* x (B,K,L,W) as (B,H,L,W): each head of keys for those of queries that share it. */
+static hod_tensor *for_heads(hod_tensor *x, int64_t heads)
+{
+    if (!x || x->shape[1] == heads)
+        return x;
+    hod_shape s = hod_tensor_shape(x);
+    hod_tensor *each =
+        hod_expand(hod_unsqueeze(x, 2), HOD_SHAPE(s.d[0], s.d[1], heads / s.d[1], s.d[2], s.d[3]));
+    return hod_reshape(each, HOD_SHAPE(s.d[0], heads, s.d[2], s.d[3]));
+}
+
+/* Sums what for_heads repeated. */
+static hod_tensor *of_heads(hod_tensor *g, int64_t shared)
+{
+    if (!g || g->shape[1] == shared)
+        return g;
+    hod_shape s = hod_tensor_shape(g);
+    return hod_sum_dims(hod_reshape(g, HOD_SHAPE(s.d[0], shared, s.d[1] / shared, s.d[2], s.d[3])),
+                        2);
+}
+
+/* softmax(scale q kᵀ + mask), k for all heads; 0 in rows that see no key. */
+static hod_tensor *probabilities(hod_tensor *q, hod_tensor *k, hod_tensor *mask,
+                                 const hod_attrs_attention *a)
+{
+    hod_tensor *s = hod_matmul(q, hod_transpose(k, -1, -2));
+    s = s ? hod_mul_scalar(s, a->scale) : NULL;
+    if (!s)
+        return NULL;
+    hod_tensor *none = hod_full((hod_dtype)s->dtype, HOD_SHAPE(), -(double)INFINITY);
+    if (mask->ndim > 0)
+        s = mask->dtype == HOD_BOOL ? hod_where(mask, s, none) : hod_add(s, mask);
+    if (s && a->causal) {
+        hod_tensor *i = hod_iota(HOD_I64, HOD_SHAPE(s->shape[2], 1), 0);
+        hod_tensor *j = hod_iota(HOD_I64, HOD_SHAPE(1, s->shape[3]), 1);
+        s = hod_where(hod_ge(i, j), s, none);
+    }
+    return hod_softmax(s, -1);
+}
+
+hod_tensor *hod__attention_composed(hod_tensor *q, hod_tensor *k, hod_tensor *v, hod_tensor *mask,
+                                    const hod_attrs_attention *a, double dropout)
+{
+    if (!q || !k || !v || !mask)
+        return NULL;
+    hod_tensor *p = probabilities(q, for_heads(k, q->shape[1]), mask, a);
+    return hod_matmul(dropout > 0 ? hod_dropout(p, dropout) : p, for_heads(v, q->shape[1]));
+}
+
+/* Gradient i of the operator, by operators. */
+static hod_tensor *composed_gradient(const hod_vjp *v, int i)
+{
+    const hod_attrs_attention *a = &v->attrs->attention;
+    hod_tensor *q = v->x[0], *k = for_heads(v->x[1], q->shape[1]);
+    int64_t e = v->meta[2].shape[3], shared = v->meta[1].shape[1];
+    hod_tensor *g = hod_slice(v->g, 3, 0, e), *g_log = hod_slice(v->g, 3, e, e + 1);
+    hod_tensor *p = probabilities(q, k, v->x[3], a);
+    if (!p || !g)
+        return NULL;
+    if (i == 2)
+        return of_heads(hod_matmul(hod_transpose(p, -1, -2), g), shared);
+    hod_tensor *dp = hod_matmul(g, hod_transpose(for_heads(v->x[2], q->shape[1]), -1, -2));
+    hod_tensor *share = hod_sum_keep(hod_mul(p, dp), -1);
+    hod_tensor *ds = hod_mul(p, hod_add(hod_sub(dp, share), g_log));
+    if (i == 3)
+        return ds ? hod__unbroadcast(ds, &v->meta[3]) : NULL;
+    ds = ds ? hod_mul_scalar(ds, a->scale) : NULL;
+    return i == 0 ? hod_matmul(ds, k) : of_heads(hod_matmul(hod_transpose(ds, -1, -2), q), shared);
+}
+
+/* ---- derivative ---- */
+
+static hod_tensor *row_of(const hod_vjp *v)
+{
+    hod_tensor *row = v->shared ? *v->shared : NULL;
+    if (!row)
+        row = hod__op(HOD_OP_attention_back, v->attrs, 6,
+                      (hod_tensor *[]){v->x[0], v->x[1], v->x[2], v->x[3], v->y, v->g});
+    if (v->shared)
+        *v->shared = row;
+    return row;
+}
+
+hod_tensor *hod__vjp_attention(const hod_vjp *v, int i)
+{
+    if (i == 3 && v->meta[3].dtype == HOD_BOOL)
+        return HOD_NO_GRADIENT;
+    if (i == 3 || (hod__tape && hod__tape->enabled))
+        return composed_gradient(v, i);
+    int64_t from = 0;
+    for (int k = 0; k < i; k++)
+        from += hod__numel(4, v->meta[k].shape);
+    int64_t n = hod__numel(4, v->meta[i].shape);
+    return hod_reshape(hod_slice(row_of(v), 0, from, from + n), hod_shape_of(4, v->meta[i].shape));
+}
+
+/* ---- fronts ---- */
+
+/* (L,W) or (N,L,W) as (B,H,L,W): a batch without heads. */
+static hod_tensor *with_heads(hod_tensor *t, int ndim)
+{
+    if (ndim == 3)
+        return hod_unsqueeze(t, 1);
+    return ndim == 2 ? hod_unsqueeze(hod_unsqueeze(t, 0), 0) : t;
+}
+
+/* `mask` of bool or like q; 0-d: none. */
+static hod_tensor *attend(hod_tensor *q, hod_tensor *k, hod_tensor *v, hod_tensor *mask,
+                          hod_attention_options o)
+{
+    int n = q->ndim;
+    if (n < 2 || n > 4 || k->ndim != n || v->ndim != n)
+        return HOD_FAIL(ARGUMENT,
+                        "attention: queries %s, keys %s and values %s: of 2 to 4 "
+                        "dimensions, all alike",
+                        HOD_SHAPE_TEXT(q), HOD_SHAPE_TEXT(k), HOD_SHAPE_TEXT(v));
+    if (!(o.dropout >= 0 && o.dropout < 1) || !isfinite(o.scale))
+        return HOD_FAIL(ARGUMENT, "attention: dropout %g, scale %g", o.dropout, o.scale);
+    hod_attrs a;
+    memset(&a, 0, sizeof a);
+    a.attention.causal = o.causal;
+    int64_t d = q->shape[n - 1], e = v->shape[n - 1];
+    a.attention.scale = o.scale != 0 ? o.scale : d > 0 ? 1 / sqrt((double)d) : 1;
+    hod_tensor *in[] = {with_heads(q, n), with_heads(k, n), with_heads(v, n), mask};
+    hod_tensor *y;
+    if (o.dropout > 0) {
+        hod_meta meta[4], out;
+        for (int i = 0; i < 4; i++) {
+            if (!in[i])
+                return NULL;
+            meta[i] = hod__meta(in[i]);
+        }
+        if (hod__op_shape(HOD_OP_attention, &a, 4, meta, &out) != 0)
+            return NULL;
+        y = hod__attention_composed(in[0], in[1], in[2], mask, &a.attention, o.dropout);
+    } else {
+        y = hod_slice(hod__op(HOD_OP_attention, &a, 4, in), 3, 0, e);
+    }
+    if (n == 4)
+        return y;
+    y = hod_squeeze(y, 1);
+    return n == 2 ? hod_squeeze(y, 0) : y;
+}
+
+/* Halves are computed in f32. */
+static hod_tensor *brought(hod_tensor *q, hod_tensor *k, hod_tensor *v, hod_tensor *mask,
+                           hod_attention_options o)
+{
+    hod_dtype t = hod__promote(q, k);
+    bool half = t == HOD_F16 || t == HOD_BF16;
+    hod_dtype in = t == HOD_F64 || v->dtype == HOD_F64 ? HOD_F64 : HOD_F32;
+    if (mask->dtype != HOD_BOOL)
+        mask = hod__cast_to(mask, in);
+    q = hod__cast_to(q, in);
+    k = hod__cast_to(k, in);
+    v = hod__cast_to(v, in);
+    hod_tensor *y = q && k && v && mask ? attend(q, k, v, mask, o) : NULL;
+    return half && y ? hod__cast_to(y, t) : y;
+}
+
+hod_tensor *hod_attention_with(hod_tensor *q, hod_tensor *k, hod_tensor *v, hod_attention_options o)
+{
+    if (!q || !k || !v)
+        return NULL;
+    hod_tensor *none = hod_full(HOD_F32, HOD_SHAPE(), 0);
+    return none ? brought(q, k, v, none, o) : NULL;
+}
+
+hod_tensor *hod_attention_masked_with(hod_tensor *q, hod_tensor *k, hod_tensor *v, hod_tensor *mask,
+                                      hod_attention_options o)
+{
+    if (!q || !k || !v || !mask)
+        return NULL;
+    if (mask->dtype != HOD_BOOL && mask->dtype > HOD_BF16)
+        return HOD_FAIL(ARGUMENT, "attention: a mask of %s is neither bool nor real",
+                        hod_dtype_name((hod_dtype)mask->dtype));
+    if (mask->ndim == 0)
+        mask = hod_unsqueeze(mask, 0);
+    else if (mask->ndim == 3 && q->ndim == 3)
+        mask = hod_unsqueeze(mask, 1);
+    return mask ? brought(q, k, v, mask, o) : NULL;
+}
