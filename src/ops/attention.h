@@ -16,9 +16,11 @@ typedef struct attention_job {
     bool causal;       /* query i sees keys 0..i */
     const void *y, *g; /* (B,H,Lq,E+1): backward only */
     void *out;         /* like y; backward: gradients of q, k, v, one after another */
-    void *s, *ds;      /* a block of scores, of their gradients */
-    void *top;         /* (block) greatest score; backward: (Lq) Σ g y */
-    double *sum;       /* (block) sum of exponentials */
+    bool f64;
+    int64_t tasks, groups; /* groups of tasks run side by side */
+    char *scratch;         /* `each` bytes a group */
+    int64_t each;
+    bool *failed; /* a group */
 } attention_job;
 
 /* Queries and keys of a block: 256 x 256 scores stay in the second cache. */

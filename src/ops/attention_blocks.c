@@ -36,6 +36,9 @@ static int product_f32(const hod_matmul_geometry *g, const float *a, const float
 typedef struct attention_block {
     const attention_job *job;
     int64_t batch, head, i0, ni, j0, nj;
+    void *s, *ds; /* scores, their gradients */
+    void *top;    /* (block) greatest score; backward: (Lq) Σ g y */
+    double *sum;  /* (block) sum of exponentials */
 } attention_block;
 
 #define real    float
@@ -52,11 +55,50 @@ typedef struct attention_block {
 
 /* ---- calls ---- */
 
-static void *scratch(hod_dtype dtype, int64_t n, hod_tensor **owner)
+/* Group i has the tasks i, i + groups, ...: under a causal mask they grow. Products inside are one
+ * thread's, so that their sums do not depend on the number of threads. */
+static void run_groups(void *context, int64_t begin, int64_t end)
 {
-    hod_meta m = {.dtype = dtype, .ndim = 1, .shape = {HOD_MAX(n, 1)}};
-    *owner = hod__eval_temporary(&m);
-    return *owner ? hod__data(*owner) : NULL;
+    attention_job *job = context;
+    int64_t size = job->f64 ? 8 : 4, scores = ATTENTION_BLOCK * ATTENTION_BLOCK * size;
+    for (int64_t i = begin; i < end; i++) {
+        char *at = job->scratch + i * job->each;
+        attention_block x = {.job = job, .sum = (double *)at};
+        x.s = at + ATTENTION_BLOCK * 8;
+        x.ds = (char *)x.s + scores;
+        x.top = (char *)x.ds + (job->g ? scores : 0);
+        for (int64_t t = i; t < job->tasks; t += job->groups) {
+            int rc = job->g ? (job->f64 ? back_f64(job, t, x) : back_f32(job, t, x))
+                            : (job->f64 ? forward_f64(job, t, x) : forward_f32(job, t, x));
+            if (rc != 0)
+                job->failed[i] = true;
+        }
+    }
+}
+
+static int run_tasks(attention_job *job)
+{
+    int64_t size = job->f64 ? 8 : 4, blocks = (job->lq + ATTENTION_BLOCK - 1) / ATTENTION_BLOCK;
+    job->tasks = job->g ? job->b * job->k_heads : job->b * job->h * blocks;
+    job->groups = HOD_MIN(job->tasks, hod__cpu()->threads);
+    job->each = ATTENTION_BLOCK * 8 + ATTENTION_BLOCK * ATTENTION_BLOCK * size * (job->g ? 2 : 1) +
+                (HOD_MAX(job->lq, ATTENTION_BLOCK) + 16) / 16 * 16 * size;
+    hod_meta m = {.dtype = HOD_U8, .ndim = 1, .shape = {(job->each + 1) * job->groups}};
+    if (job->tasks == 0)
+        return 0;
+    hod_tensor *scratch = hod__eval_temporary(&m);
+    if (!scratch)
+        return -1;
+    job->scratch = hod__data(scratch);
+    job->failed = (bool *)job->scratch + job->each * job->groups;
+    memset(job->failed, 0, (size_t)job->groups);
+    bool small = job->b * job->h * job->lq * job->lk < 4096;
+    hod__parallel(job->groups, small ? job->groups : 1, run_groups, job);
+    bool failed = false;
+    for (int64_t i = 0; i < job->groups; i++)
+        failed |= job->failed[i];
+    hod_tensor_release(scratch);
+    return failed ? HOD_FAIL_RC(ARGUMENT, "attention: the library refuses a product") : 0;
 }
 
 static void place_mask(attention_job *job, const hod_tensor *mask)
@@ -72,27 +114,14 @@ static void place_mask(attention_job *job, const hod_tensor *mask)
 static int run(const hod_op_call *c, hod_tensor *const *in, attention_job *job)
 {
     const hod_tensor *q = in[0], *k = in[1];
-    hod_dtype t = (hod_dtype)q->dtype;
+    job->f64 = q->dtype == HOD_F64;
     job->b = q->shape[0], job->h = q->shape[1], job->k_heads = k->shape[1];
     job->lq = q->shape[2], job->lk = k->shape[2], job->d = q->shape[3], job->e = in[2]->shape[3];
     job->q = hod__data(in[0]), job->k = hod__data(in[1]), job->v = hod__data(in[2]);
     job->scale = c->attrs->attention.scale;
     job->causal = c->attrs->attention.causal;
     place_mask(job, c->in[3]);
-    int64_t block = (int64_t)ATTENTION_BLOCK * ATTENTION_BLOCK;
-    hod_tensor *owner[4] = {0};
-    job->s = scratch(t, block, &owner[0]);
-    job->ds = scratch(t, job->g ? block : 1, &owner[1]);
-    job->top = scratch(t, job->g ? job->lq : ATTENTION_BLOCK, &owner[2]);
-    job->sum = scratch(HOD_F64, ATTENTION_BLOCK, &owner[3]);
-    int rc = owner[0] && owner[1] && owner[2] && owner[3] ? 0 : -1;
-    if (rc == 0 && job->g)
-        rc = t == HOD_F64 ? back_f64(job) : back_f32(job);
-    else if (rc == 0)
-        rc = t == HOD_F64 ? forward_f64(job) : forward_f32(job);
-    for (int i = 0; i < HOD_COUNT(owner); i++)
-        hod_tensor_release(owner[i]);
-    return rc;
+    return run_tasks(job);
 }
 
 static int eval(const hod_op_call *c, hod_tensor *out, bool back)

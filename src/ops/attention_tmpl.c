@@ -42,13 +42,12 @@ static void T(mask_row)(const attention_block *x, int64_t i, real *s)
             s[j] = none;
 }
 
-static void T(forward_rows)(void *context, int64_t begin, int64_t end)
+static void T(forward_rows)(const attention_block *x)
 {
-    const attention_block *x = context;
     const attention_job *job = x->job;
-    real *top = job->top, *out = job->out;
-    for (int64_t i = begin; i < end; i++) {
-        real *s = (real *)job->s + i * ATTENTION_BLOCK;
+    real *top = x->top, *out = job->out;
+    for (int64_t i = 0; i < x->ni; i++) {
+        real *s = (real *)x->s + i * ATTENTION_BLOCK;
         T(mask_row)(x, i, s);
         real old = top[i], new = old;
         for (int64_t j = 0; j < x->nj; j++)
@@ -60,7 +59,7 @@ static void T(forward_rows)(void *context, int64_t begin, int64_t end)
         for (int64_t j = 0; j < x->nj; j++)
             sum += (double)s[j];
         real less = old == -(real)INFINITY ? 0 : EXP(old - new);
-        job->sum[i] = job->sum[i] * (double)less + sum;
+        x->sum[i] = x->sum[i] * (double)less + sum;
         top[i] = new;
         real *y = out + ((x->batch * job->h + x->head) * job->lq + x->i0 + i) * (job->e + 1);
         if (less != 1)
@@ -73,11 +72,11 @@ static void T(forward_rows)(void *context, int64_t begin, int64_t end)
 static void T(finish)(const attention_block *x)
 {
     const attention_job *job = x->job;
-    const real *top = job->top;
+    const real *top = x->top;
     for (int64_t i = 0; i < x->ni; i++) {
         real *y =
             (real *)job->out + ((x->batch * job->h + x->head) * job->lq + x->i0 + i) * (job->e + 1);
-        double sum = job->sum[i];
+        double sum = x->sum[i];
         bool none = sum == 0;
         real by = none ? 0 : (real)(1 / sum);
         for (int64_t l = 0; l < job->e; l++)
@@ -87,36 +86,36 @@ static void T(finish)(const attention_block *x)
     }
 }
 
-static int T(forward)(const attention_job *job)
+/* Task: a block of queries of one batch and head. */
+static int T(forward)(const attention_job *job, int64_t task, attention_block x)
 {
-    for (int64_t row = 0; row < job->b * job->h; row++) {
-        int64_t batch = row / job->h, head = row % job->h;
-        int64_t kv = batch * job->k_heads + head / (job->h / job->k_heads), pitch = job->e + 1;
-        const real *q = (const real *)job->q + row * job->lq * job->d;
-        const real *k = (const real *)job->k + kv * job->lk * job->d;
-        const real *v = (const real *)job->v + kv * job->lk * job->e;
-        real *y = (real *)job->out + row * job->lq * pitch;
-        for (int64_t i = 0; i < job->lq; i += ATTENTION_BLOCK) {
-            attention_block x = {job, batch, head, i, HOD_MIN(job->lq - i, ATTENTION_BLOCK), 0, 0};
-            for (int64_t r = 0; r < x.ni; r++) {
-                ((real *)job->top)[r] = -(real)INFINITY;
-                job->sum[r] = 0;
-            }
-            int64_t seen = job->causal ? HOD_MIN(job->lk, i + x.ni) : job->lk;
-            for (x.j0 = 0; x.j0 < seen; x.j0 += ATTENTION_BLOCK) {
-                x.nj = HOD_MIN(seen - x.j0, ATTENTION_BLOCK);
-                memset(job->s, 0, (size_t)x.ni * ATTENTION_BLOCK * sizeof(real));
-                if (T(times)(x.ni, x.nj, job->d, q + i * job->d, job->d, false, k + x.j0 * job->d,
-                             job->d, true, job->s, ATTENTION_BLOCK) != 0)
-                    return -1;
-                hod__parallel(x.ni, 16, T(forward_rows), &x);
-                if (T(times)(x.ni, job->e, x.nj, job->s, ATTENTION_BLOCK, false, v + x.j0 * job->e,
-                             job->e, false, y + i * pitch, pitch) != 0)
-                    return -1;
-            }
-            T(finish)(&x);
-        }
+    int64_t blocks = (job->lq + ATTENTION_BLOCK - 1) / ATTENTION_BLOCK, row = task / blocks;
+    int64_t pitch = job->e + 1, d = job->d, e = job->e;
+    x.batch = row / job->h;
+    x.head = row % job->h;
+    x.i0 = task % blocks * ATTENTION_BLOCK;
+    x.ni = HOD_MIN(job->lq - x.i0, ATTENTION_BLOCK);
+    int64_t kv = x.batch * job->k_heads + x.head / (job->h / job->k_heads);
+    const real *q = (const real *)job->q + (row * job->lq + x.i0) * d;
+    const real *k = (const real *)job->k + kv * job->lk * d;
+    const real *v = (const real *)job->v + kv * job->lk * e;
+    real *y = (real *)job->out + (row * job->lq + x.i0) * pitch;
+    for (int64_t i = 0; i < x.ni; i++) {
+        ((real *)x.top)[i] = -(real)INFINITY;
+        x.sum[i] = 0;
     }
+    int64_t seen = job->causal ? HOD_MIN(job->lk, x.i0 + x.ni) : job->lk;
+    for (x.j0 = 0; x.j0 < seen; x.j0 += ATTENTION_BLOCK) {
+        x.nj = HOD_MIN(seen - x.j0, ATTENTION_BLOCK);
+        memset(x.s, 0, (size_t)x.ni * ATTENTION_BLOCK * sizeof(real));
+        if (T(times)(x.ni, x.nj, d, q, d, false, k + x.j0 * d, d, true, x.s, ATTENTION_BLOCK) != 0)
+            return -1;
+        T(forward_rows)(&x);
+        if (T(times)(x.ni, e, x.nj, x.s, ATTENTION_BLOCK, false, v + x.j0 * e, e, false, y,
+                     pitch) != 0)
+            return -1;
+    }
+    T(finish)(&x);
     return 0;
 }
 
@@ -137,17 +136,16 @@ static real T(share_of)(int64_t n, real *p, const real *dp)
 }
 
 /* Scores become probabilities, and ds, which holds dY Vᵀ, their gradient times scale. */
-static void T(back_rows)(void *context, int64_t begin, int64_t end)
+static void T(back_rows)(const attention_block *x)
 {
-    const attention_block *x = context;
     const attention_job *job = x->job;
     real scale = (real)job->scale;
     int64_t pitch = job->e + 1;
-    for (int64_t i = begin; i < end; i++) {
-        real *p = (real *)job->s + i * ATTENTION_BLOCK, *ds = (real *)job->ds + i * ATTENTION_BLOCK;
+    for (int64_t i = 0; i < x->ni; i++) {
+        real *p = (real *)x->s + i * ATTENTION_BLOCK, *ds = (real *)x->ds + i * ATTENTION_BLOCK;
         int64_t row = (x->batch * job->h + x->head) * job->lq + x->i0 + i;
         real total = ((const real *)job->y)[row * pitch + job->e];
-        real share = ((const real *)job->top)[x->i0 + i];
+        real share = ((const real *)x->top)[x->i0 + i];
         if (total == -(real)INFINITY) {
             memset(p, 0, (size_t)x->nj * sizeof *p);
             memset(ds, 0, (size_t)x->nj * sizeof *ds);
@@ -169,52 +167,58 @@ static int T(back_block)(attention_block *x, const real *q, const real *k, const
 {
     const attention_job *job = x->job;
     int64_t d = job->d, e = job->e, b = ATTENTION_BLOCK;
-    memset(job->s, 0, (size_t)(x->ni * b) * sizeof(real));
-    memset(job->ds, 0, (size_t)(x->ni * b) * sizeof(real));
-    if (T(times)(x->ni, x->nj, d, q, d, false, k, d, true, job->s, b) != 0 ||
-        T(times)(x->ni, x->nj, e, g, e + 1, false, v, e, true, job->ds, b) != 0)
+    memset(x->s, 0, (size_t)(x->ni * b) * sizeof(real));
+    memset(x->ds, 0, (size_t)(x->ni * b) * sizeof(real));
+    if (T(times)(x->ni, x->nj, d, q, d, false, k, d, true, x->s, b) != 0 ||
+        T(times)(x->ni, x->nj, e, g, e + 1, false, v, e, true, x->ds, b) != 0)
         return -1;
-    hod__parallel(x->ni, 16, T(back_rows), x);
-    return T(times)(x->nj, e, x->ni, job->s, b, true, g, e + 1, false, dv, e) == 0 &&
-                   T(times)(x->ni, d, x->nj, job->ds, b, false, k, d, false, dq, d) == 0 &&
-                   T(times)(x->nj, d, x->ni, job->ds, b, true, q, d, false, dk, d) == 0
+    T(back_rows)(x);
+    return T(times)(x->nj, e, x->ni, x->s, b, true, g, e + 1, false, dv, e) == 0 &&
+                   T(times)(x->ni, d, x->nj, x->ds, b, false, k, d, false, dq, d) == 0 &&
+                   T(times)(x->nj, d, x->ni, x->ds, b, true, q, d, false, dk, d) == 0
                ? 0
                : -1;
 }
 
-static int T(back)(const attention_job *job)
+/* Top gets Σ g y over the values of each query of a head, less g of the logarithm. */
+static void T(shares)(const attention_job *job, int64_t row, real *top)
 {
-    int64_t d = job->d, e = job->e, pitch = e + 1;
-    real *dq_all = job->out, *dk_all = dq_all + job->b * job->h * job->lq * d;
-    real *dv_all = dk_all + job->b * job->k_heads * job->lk * d;
-    for (int64_t row = 0; row < job->b * job->h; row++) {
-        int64_t batch = row / job->h, head = row % job->h;
-        int64_t kv = batch * job->k_heads + head / (job->h / job->k_heads);
-        const real *y = (const real *)job->y + row * job->lq * pitch;
+    int64_t pitch = job->e + 1;
+    const real *y = (const real *)job->y + row * job->lq * pitch;
+    const real *g = (const real *)job->g + row * job->lq * pitch;
+    for (int64_t i = 0; i < job->lq; i++) {
+        double sum = 0;
+        for (int64_t l = 0; l < job->e; l++)
+            sum += (double)g[i * pitch + l] * (double)y[i * pitch + l];
+        top[i] = (real)(sum - (double)g[i * pitch + job->e]);
+    }
+}
+
+/* Task: a head of keys and values of one batch, and the heads of queries that share it. */
+static int T(back)(const attention_job *job, int64_t task, attention_block x)
+{
+    int64_t d = job->d, e = job->e, pitch = e + 1, group = job->h / job->k_heads;
+    real *dq_all = job->out, *dk = dq_all + job->b * job->h * job->lq * d;
+    real *dv = dk + job->b * job->k_heads * job->lk * d + task * job->lk * e;
+    const real *k = (const real *)job->k + task * job->lk * d;
+    const real *v = (const real *)job->v + task * job->lk * e;
+    dk += task * job->lk * d;
+    for (int64_t n = 0; n < group; n++) {
+        x.batch = task / job->k_heads;
+        x.head = task % job->k_heads * group + n;
+        int64_t row = x.batch * job->h + x.head;
         const real *g = (const real *)job->g + row * job->lq * pitch;
         const real *q = (const real *)job->q + row * job->lq * d;
-        for (int64_t i = 0; i < job->lq; i++) { /* Σ g y over the values, less g of the logarithm */
-            double sum = 0;
-            for (int64_t l = 0; l < e; l++)
-                sum += (double)g[i * pitch + l] * (double)y[i * pitch + l];
-            ((real *)job->top)[i] = (real)(sum - (double)g[i * pitch + e]);
-        }
-        for (int64_t j = 0; j < job->lk; j += ATTENTION_BLOCK)
-            for (int64_t i = 0; i < job->lq; i += ATTENTION_BLOCK) {
-                attention_block x = {job,
-                                     batch,
-                                     head,
-                                     i,
-                                     HOD_MIN(job->lq - i, ATTENTION_BLOCK),
-                                     j,
-                                     HOD_MIN(job->lk - j, ATTENTION_BLOCK)};
-                if (job->causal && j >= i + x.ni)
+        real *dq = dq_all + row * job->lq * d;
+        T(shares)(job, row, x.top);
+        for (x.j0 = 0; x.j0 < job->lk; x.j0 += ATTENTION_BLOCK)
+            for (x.i0 = 0; x.i0 < job->lq; x.i0 += ATTENTION_BLOCK) {
+                x.ni = HOD_MIN(job->lq - x.i0, ATTENTION_BLOCK);
+                x.nj = HOD_MIN(job->lk - x.j0, ATTENTION_BLOCK);
+                if (job->causal && x.j0 >= x.i0 + x.ni)
                     continue;
-                const real *k = (const real *)job->k + (kv * job->lk + j) * d;
-                const real *v = (const real *)job->v + (kv * job->lk + j) * e;
-                if (T(back_block)(&x, q + i * d, k, v, g + i * pitch,
-                                  dq_all + (row * job->lq + i) * d, dk_all + (kv * job->lk + j) * d,
-                                  dv_all + (kv * job->lk + j) * e) != 0)
+                if (T(back_block)(&x, q + x.i0 * d, k + x.j0 * d, v + x.j0 * e, g + x.i0 * pitch,
+                                  dq + x.i0 * d, dk + x.j0 * d, dv + x.j0 * e) != 0)
                     return -1;
             }
     }
