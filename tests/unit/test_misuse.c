@@ -300,6 +300,8 @@ CALL(rms_norm, draw(2) ? hod_rms_norm(x, y, any_number())
                        : hod_rms_norm_plain(x, (int)any_int(), any_number()))
 CALL(instance_norm, hod_instance_norm(draw(3) ? image() : x, y, z, any_number()))
 CALL(batch_norm_train, hod_batch_norm_train(draw(3) ? image() : x, y, z, any_number()))
+CALL(attention, draw(2) ? hod_attention(x, y, z, .causal = draw(2), .scale = any_number())
+                        : hod_attention_masked(x, x, draw(2) ? x : y, z, .dropout = draw(2) * 0.5))
 CALL(dropout, hod_dropout(x, draw(2) ? 0.5 : any_number()))
 CALL(cross_entropy,
      hod_cross_entropy(x,
@@ -416,15 +418,14 @@ static const struct {
                         ROW(batch_norm) ROW(dropout) ROW(cross_entropy) ROW(nll) ROW(mse) ROW(bce)
                             ROW(narrow) ROW(squeeze_all) ROW(movedim) ROW(expand_as) ROW(unflatten)
                                 ROW(part) ROW(flip) ROW(roll) ROW(repeat) ROW(repeat_interleave)
-                                    ROW(windows) ROW(triangle) ROW(pad_around) ROW(unfold)
-                                        ROW(scatter) ROW(scatter_value) ROW(scatter_add)
-                                            ROW(take_along) ROW(one_hot) ROW(masked_fill) ROW(sort)
-                                                ROW(argsort) ROW(topk) ROW(searchsorted)
-                                                    ROW(nonzero) ROW(masked_select) ROW(repeat_by)
-                                                        ROW(bincount) ROW(unique) ROW(nms)
-                                                            ROW(embedding_rows) ROW(rms_norm)
-                                                                ROW(instance_norm)
-                                                                    ROW(batch_norm_train)};
+                                    ROW(windows) ROW(triangle) ROW(pad_around) ROW(unfold) ROW(
+                                        scatter) ROW(scatter_value) ROW(scatter_add) ROW(take_along)
+                                        ROW(one_hot) ROW(masked_fill) ROW(sort) ROW(argsort)
+                                            ROW(topk) ROW(searchsorted) ROW(nonzero)
+                                                ROW(masked_select) ROW(repeat_by) ROW(bincount)
+                                                    ROW(unique) ROW(nms) ROW(embedding_rows)
+                                                        ROW(rms_norm) ROW(instance_norm)
+                                                            ROW(batch_norm_train) ROW(attention)};
 
 /* Those that move no element and so take any size. */
 static call *const of_any_size[] = {call_narrow,    call_squeeze_all, call_movedim, call_part,
