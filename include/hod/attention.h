@@ -10,6 +10,7 @@
 #ifndef HOD_ATTENTION_H
 #define HOD_ATTENTION_H
 
+#include <hod/nn.h>
 #include <hod/ops.h>
 
 typedef struct hod_attention_options {
@@ -32,6 +33,23 @@ HOD_API hod_tensor *hod_attention_masked_with(hod_tensor *q, hod_tensor *k, hod_
 #define hod_attention_masked(q, k, v, ...) HOD_ATTENTION_MASKED_(q, k, v, __VA_ARGS__, .end_ = 0)
 #define HOD_ATTENTION_MASKED_(q, k, v, mask, ...)                                                  \
     hod_attention_masked_with(q, k, v, mask, (hod_attention_options){__VA_ARGS__})
+
+/* ---- module ---- */
+typedef struct hod_multihead_spec {
+    int64_t width, heads;
+    bool causal, no_bias;
+    double dropout; /* of the probabilities, in training */
+    char end_;
+} hod_multihead_spec;
+/* Self-attention of x (N,L,width) in `heads` heads. Parameters in_proj_weight, in_proj_bias,
+ * out_proj.weight, out_proj.bias: queries, keys and values follow each other in the first two. */
+#define hod_nn_multihead(parent, name, ...)                                                        \
+    hod_nn_multihead_make((hod_module *)(parent), name,                                            \
+                          (hod_multihead_spec){__VA_ARGS__, .end_ = 0})
+HOD_API hod_module *hod_nn_multihead_make(hod_module *parent, const char *name,
+                                          hod_multihead_spec spec);
+/* The same with a mask that broadcasts to (N,heads,L,L). */
+HOD_API hod_tensor *hod_nn_multihead_masked(hod_module *m, hod_tensor *x, hod_tensor *mask);
 
 #ifndef HOD_NO_PLACES
 #define hod_attention_with(...) (hod_here(__FILE__, __LINE__), hod_attention_with(__VA_ARGS__))

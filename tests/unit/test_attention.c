@@ -7,6 +7,7 @@
 #include <hod/functional.h>
 #include <hod/memory.h>
 #include <math.h>
+#include <string.h>
 
 static hod_tensor *draws(hod_dtype t, hod_shape shape)
 {
@@ -117,4 +118,31 @@ TEST(attention_refuses_in_words)
              hod_attention(q, q, k));
     hod_tensor *mask = hod_gt_scalar(draws(HOD_F32, HOD_SHAPE(2, 5)), 0);
     ERROR_IS("attention: mask (2,5) for scores (1,3,5,5)", hod_attention_masked(q, q, q, mask));
+}
+
+static hod_tensor *named(hod_module *m, const char *name)
+{
+    for (hod_walk w = hod_parameters(m); hod_walk_next(&w);)
+        if (strcmp(w.item.name, name) == 0)
+            return w.item.tensor;
+    FAIL("no parameter %s", name);
+    return NULL;
+}
+
+TEST(attention_multihead_is_its_parts)
+{
+    hod_module *m = hod_nn_multihead(NULL, "attention", 6, 2, .causal = true);
+    hod_tensor *x = draws(HOD_F32, HOD_SHAPE(2, 5, 6)), *head[2];
+    hod_tensor *all = hod_linear(x, named(m, "in_proj_weight"), named(m, "in_proj_bias"));
+    for (int h = 0; h < 2; h++) /* columns q0 q1 k0 k1 v0 v1, three of each */
+        head[h] = hod_attention(hod_slice(all, 2, 3 * h, 3 * h + 3),
+                                hod_slice(all, 2, 6 + 3 * h, 9 + 3 * h),
+                                hod_slice(all, 2, 12 + 3 * h, 15 + 3 * h), .causal = true);
+    hod_tensor *y =
+        hod_linear(hod_concat(2, head, 2), named(m, "out_proj.weight"), named(m, "out_proj.bias"));
+    near("heads", hod_call(m, x), y, 1e-6);
+    hod_tensor *keep = hod_full(HOD_BOOL, HOD_SHAPE(5, 5), 1);
+    near("masked", hod_nn_multihead_masked(m, x, keep), y, 1e-6);
+    ERROR_IS("multihead: (5,6) given, (N,L,6) wanted", hod_call(m, hod_select(x, 0, 0)));
+    hod_module_free(m);
 }
