@@ -119,8 +119,8 @@ TEST(graph_text_refuses_what_is_no_graph)
         "graph g { %1 = full f32 () return }",
         "graph g { %-1 = full f32 () return }",
         "graph g { %99999999999999999999 = full f32 () return }",
-        "graph g { %0 = full f32 () {value=0000000000000000000000000000000000000000000000000000"
-        "000000000000} return }",
+        ("graph g { %0 = full f32 () {value=0000000000000000000000000000000000000000000000000000"
+         "000000000000} return }"),
         "graph g { %0 = exp f32 () %0 return }",
         "graph g { %0 = full f32 () %1 = exp f32 () %1 return }",
         "graph g { %0 = full f32 () %1 = exp f32 () return }",
