@@ -54,12 +54,14 @@ hod_ref hod__draw_input(hod_drawing *d, const hod_meta *meta, char kind, int64_t
 hod_ref hod__draw_fresh(hod_drawing *d, const hod_meta *meta);
 hod_ref hod__draw_index(hod_drawing *d, const hod_meta *shape, int64_t below); /* i64 or i32 */
 
-/* The moves by family: random_moves.c, random_kernels.c, random_places.c. */
+/* The moves by family: random_moves.c, random_kernels.c, random_places.c, random_sequences.c. */
 hod_ref hod__draw_pointwise(hod_drawing *d);
 hod_ref hod__draw_reduction(hod_drawing *d);
 hod_ref hod__draw_view(hod_drawing *d);
 hod_ref hod__draw_kernel(hod_drawing *d);
 hod_ref hod__draw_place(hod_drawing *d, hod_ref x); /* one of the kernels */
+hod_ref hod__draw_ctc(hod_drawing *d, hod_ref x);
+hod_ref hod__draw_recurrent(hod_drawing *d, hod_ref x);
 hod_ref hod__draw_source(hod_drawing *d);
 int hod__draw_effects(hod_drawing *d); /* some assignments and accumulations; 0 or -1 */
 

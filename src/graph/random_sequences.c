@@ -1,0 +1,88 @@
+/* Random moves over sequences: CTC and recurrent layers. Their inputs are fresh but for the one drawn,
+ * small, and such that no result is infinite: every target has an alignment, every sample all steps. */
+#include "graph/random_graph.h"
+
+/* All inputs of a move are of x's type where the operators take it. */
+static hod_dtype sequence_type(const hod_drawing *d, hod_ref x)
+{
+    return hod__node(d->g, x)->dtype == HOD_F64 ? HOD_F64 : HOD_F32;
+}
+
+static hod_ref fresh(hod_drawing *d, hod_dtype dtype, hod_shape shape)
+{
+    hod_meta m = {.dtype = dtype, .ndim = shape.n};
+    memcpy(m.shape, shape.d, (size_t)shape.n * sizeof *m.shape);
+    return hod__draw_fresh(d, &m);
+}
+
+static hod_ref filled(hod_drawing *d, double value, hod_shape shape)
+{
+    hod_attrs attrs = {.full = {.value = value, .dtype = HOD_I64, .shape = shape}};
+    return hod__draw_op(d, HOD_OP_full, &attrs, 0, NULL, value, true);
+}
+
+static hod_ref indices(hod_drawing *d, int64_t below, hod_shape shape)
+{
+    hod_meta m = {.dtype = HOD_I64, .ndim = shape.n};
+    memcpy(m.shape, shape.d, (size_t)shape.n * sizeof *m.shape);
+    return hod__draw_input(d, &m, 'j', below, HOD_INPUT_DATA);
+}
+
+static bool all_drawn(const hod_ref *in, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (in[i] == HOD_NO_REF)
+            return false;
+    return true;
+}
+
+/* Targets of none or one label, which one frame can hold; the blank is the last class. */
+hod_ref hod__draw_ctc(hod_drawing *d, hod_ref x)
+{
+    hod_dtype dtype = sequence_type(d, x);
+    int64_t t = 1 + hod__draw(d, 5), n = 1 + hod__draw(d, 3), classes = 2 + hod__draw(d, 3);
+    hod_ref rows[] = {filled(d, (double)t, HOD_SHAPE(1, n)), indices(d, 2, HOD_SHAPE(1, n))};
+    hod_attrs stack = {.dim = {.dim = 0}}, attrs = {.ctc = {.blank = classes - 1}};
+    if (!all_drawn(rows, 2))
+        return HOD_NO_REF;
+    hod_ref in[] = {fresh(d, dtype, HOD_SHAPE(t, n, classes)),
+                    indices(d, classes - 1, HOD_SHAPE(n, 1 + hod__draw(d, 2))),
+                    hod__draw_op(d, HOD_OP_concat, &stack, 2, rows, (double)t, true),
+                    fresh(d, dtype, HOD_SHAPE(n))};
+    if (!all_drawn(in, 4))
+        return HOD_NO_REF;
+    bool back = hod__draw_one_in(d, 2);
+    double bound = back ? d->values[in[3]].bound : (double)t * (d->values[in[0]].bound + 2);
+    return hod__draw_tame(d, hod__draw_op(d, back ? HOD_OP_ctc_back : HOD_OP_ctc, &attrs,
+                                          back ? 4 : 3, in, bound, false));
+}
+
+/* One layer, or its gradient from a result. */
+hod_ref hod__draw_recurrent(hod_drawing *d, hod_ref x)
+{
+    hod_dtype dtype = sequence_type(d, x);
+    bool lstm = hod__draw_one_in(d, 2);
+    int64_t t = 1 + hod__draw(d, 3), n = 1 + hod__draw(d, 3), h = 1 + hod__draw(d, 4);
+    int64_t gates = lstm ? 4 : 3;
+    hod_attrs attrs = {.rnn = {.reverse = hod__draw_one_in(d, 2)}};
+    hod_ref in[] = {fresh(d, dtype, HOD_SHAPE(gates * h, h)),
+                    fresh(d, dtype, lstm ? HOD_SHAPE(2, n, h) : HOD_SHAPE(n, h)),
+                    filled(d, (double)t, HOD_SHAPE(n)), fresh(d, dtype, HOD_SHAPE(t, n, gates * h)),
+                    fresh(d, dtype, HOD_SHAPE(gates * h))};
+    if (!all_drawn(in, 5))
+        return HOD_NO_REF;
+    double bound = d->values[in[1]].bound + (double)t, step = d->values[in[0]].bound * (double)h;
+    hod_ref y = hod__draw_op(d, lstm ? HOD_OP_lstm : HOD_OP_gru, &attrs, 5, in,
+                             HOD_MAX(bound, step * bound + d->values[in[4]].bound), false);
+    if (y == HOD_NO_REF || hod__draw_one_in(d, 2))
+        return y == HOD_NO_REF ? y : hod__draw_tame(d, y);
+    in[3] = y;
+    in[4] = fresh(d, dtype, HOD_SHAPE(lstm ? 6 : 5, t, n, h));
+    if (in[4] == HOD_NO_REF)
+        return in[4];
+    double g = d->values[in[4]].bound;
+    for (int64_t i = 0; i < t; i++)
+        g = d->values[in[4]].bound + g * (1 + bound) * (1 + (double)gates * step);
+    return hod__draw_tame(
+        d, hod__draw_op(d, lstm ? HOD_OP_lstm_back : HOD_OP_gru_back, &attrs, 5, in, g, false));
+}
