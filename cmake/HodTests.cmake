@@ -27,7 +27,7 @@ if(HOD_SANITIZE MATCHES address)
         ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1:exitcode=99
         UBSAN_OPTIONS=print_stacktrace=1
         LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/lsan.supp:print_suppressions=0
-        HOD_TEST_TIMEOUT=240)
+        HOD_TEST_TIMEOUT=1200)
 elseif(HOD_SANITIZE MATCHES thread)
     # Archer tells ThreadSanitizer what an OpenMP barrier orders; without it every parallel region
     # looks like a race.
@@ -37,13 +37,13 @@ elseif(HOD_SANITIZE MATCHES thread)
     list(APPEND HOD_TEST_ENV
         TSAN_OPTIONS=ignore_noninstrumented_modules=1:suppressions=${HOD_TSAN_SUPP}
         OMP_TOOL_LIBRARIES=${HOD_ARCHER}
-        HOD_TEST_TIMEOUT=240)
+        HOD_TEST_TIMEOUT=1200)
 endif()
 
 function(hod_test name)
     add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
     set_tests_properties(${name} PROPERTIES
-        RUN_SERIAL ON TIMEOUT 900 ENVIRONMENT "${HOD_TEST_ENV}")
+        RUN_SERIAL ON TIMEOUT 3600 ENVIRONMENT "${HOD_TEST_ENV}")
 endfunction()
 
 # ---- unit ---------------------------------------------------------------------------------------
