@@ -62,6 +62,7 @@ hod_ref hod__draw_kernel(hod_drawing *d);
 hod_ref hod__draw_place(hod_drawing *d, hod_ref x); /* one of the kernels */
 hod_ref hod__draw_ctc(hod_drawing *d, hod_ref x);
 hod_ref hod__draw_recurrent(hod_drawing *d, hod_ref x);
+hod_ref hod__draw_attention(hod_drawing *d, hod_ref x);
 hod_ref hod__draw_source(hod_drawing *d);
 int hod__draw_effects(hod_drawing *d); /* some assignments and accumulations; 0 or -1 */
 

@@ -187,7 +187,7 @@ static hod_ref draw_binary(hod_drawing *d, hod_ref x)
     if (!hod__is_float(dtype) && a.whole && b.whole && hod__draw_one_in(d, 6))
         return draw_bits(d, x, y);
     if (!hod__is_float(dtype) && dtype != HOD_BOOL && dtype != HOD_U8 && a.whole && b.whole &&
-        hod__draw_one_in(d, 6))
+        hod__draw_one_in(d, 3))
         return draw_division(d, x, y);
     if (hod__is_float(dtype) && hod__draw_one_in(d, 8))
         return draw_bent(d, x, y);

@@ -1,5 +1,5 @@
-/* Random moves over sequences: CTC and recurrent layers. Their inputs are fresh but for the one drawn,
- * small, and such that no result is infinite: every target has an alignment, every sample all steps. */
+/* Random moves over sequences: CTC, recurrent layers, attention. Their inputs are fresh, small, and
+ * such that no result is infinite: every target has an alignment, every sample all steps. */
 #include "graph/random_graph.h"
 
 /* All inputs of a move are of x's type where the operators take it. */
@@ -85,4 +85,32 @@ hod_ref hod__draw_recurrent(hod_drawing *d, hod_ref x)
         g = d->values[in[4]].bound + g * (1 + bound) * (1 + (double)gates * step);
     return hod__draw_tame(
         d, hod__draw_op(d, lstm ? HOD_OP_lstm_back : HOD_OP_gru_back, &attrs, 5, in, g, false));
+}
+
+/* Attention with no mask, an added one or the causal one, or its gradient: every query sees a key. */
+hod_ref hod__draw_attention(hod_drawing *d, hod_ref x)
+{
+    hod_dtype dtype = sequence_type(d, x);
+    int64_t n = 1 + hod__draw(d, 2), shared = 1 + hod__draw(d, 2), e = 1 + hod__draw(d, 4);
+    int64_t heads = shared * (1 + hod__draw(d, 2)), l = 1 + hod__draw(d, 4),
+            s = 1 + hod__draw(d, 4);
+    int64_t ev = 1 + hod__draw(d, 3);
+    hod_attrs attrs = {.attention = {.scale = 0.5, .causal = hod__draw_one_in(d, 3)}};
+    hod_ref in[6] = {
+        fresh(d, dtype, HOD_SHAPE(n, heads, l, e)), fresh(d, dtype, HOD_SHAPE(n, shared, s, e)),
+        fresh(d, dtype, HOD_SHAPE(n, shared, s, ev)),
+        hod__draw_one_in(d, 2) ? fresh(d, dtype, HOD_SHAPE(l, s)) : hod__draw_full(d, dtype, 0)};
+    if (!all_drawn(in, 4))
+        return HOD_NO_REF;
+    double q = d->values[in[0]].bound, k = d->values[in[1]].bound, v = d->values[in[2]].bound;
+    double score = 0.5 * (double)e * q * k + d->values[in[3]].bound;
+    in[4] = hod__draw_op(d, HOD_OP_attention, &attrs, 4, in, HOD_MAX(v, score + 2), false);
+    if (in[4] == HOD_NO_REF || hod__draw_one_in(d, 2))
+        return in[4] == HOD_NO_REF ? in[4] : hod__draw_tame(d, in[4]);
+    in[5] = fresh(d, dtype, HOD_SHAPE(n, heads, l, ev + 1));
+    if (in[5] == HOD_NO_REF)
+        return in[5];
+    double g = d->values[in[5]].bound, slope = 2 * g * (double)ev * v + g;
+    double back = (double)(l * heads) * HOD_MAX(g, slope * HOD_MAX(q, k));
+    return hod__draw_tame(d, hod__draw_op(d, HOD_OP_attention_back, &attrs, 6, in, back, false));
 }
