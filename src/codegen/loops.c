@@ -353,12 +353,13 @@ static void hash_walks(const hod_loops *p, hod_fused_kernel *k)
 
 /* Inside the loops all loads of an element come before its stores. Behind a fold a result may be
  * stored before another is made, from what it loads then. */
-static bool reads_before_writes(const hod_loops *p, const hod_fused_kernel *k)
+static void find_early_reads(const hod_loops *p, hod_fused_kernel *k)
 {
     int written = 0;
     for (int q = 0; q < k->n_operands; q++)
         written += k->operand[q].written;
-    return written == 1 || p->nest == HOD_NEST_FLAT || p->nest == HOD_NEST_ROWS;
+    for (int q = 0; q < k->n_operands; q++)
+        k->operand[q].read_first = written == 1 || moves_in_sweeps(p, q);
 }
 
 int hod__loops_build(hod_loops *p, const hod_lowering *l, const hod_cluster *c, hod_fused_kernel *k)
@@ -372,9 +373,10 @@ int hod__loops_build(hod_loops *p, const hod_lowering *l, const hod_cluster *c, 
         return -1;
     find_sweeps(p);
     find_reloads(p);
+    find_early_reads(p, k);
     find_axes(p, k);
     find_range(p, k);
     hash_walks(p, k);
-    k->one_sweep = p->sweeps == 1 && reads_before_writes(p, k);
+    k->one_sweep = p->sweeps == 1;
     return 0;
 }

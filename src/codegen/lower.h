@@ -143,6 +143,7 @@ typedef struct hod_operand {
     int64_t offset; /* elements */
     uint64_t walk;  /* hash of its strides: equal walks visit memory in the same order */
     bool written;
+    bool read_first; /* wherever it is read, nothing of its index has been written yet */
 } hod_operand;
 
 typedef struct hod_fused_kernel {
@@ -159,8 +160,8 @@ typedef struct hod_fused_kernel {
         hod_ref effect;
     } beta[HOD_KERNEL_BUFFERS];
     int n_beta;
-    bool one_sweep; /* every element is read once, before results of its index are written: a
-                       result may take the memory of an operand that it walks alike */
+    bool one_sweep; /* every element is read once: a result may take the memory of an operand that
+                       is read first and that it walks alike */
 } hod_fused_kernel;
 
 /* Pooling in f32, whose operands may have any layout, prints itself; k->text is malloc'd. 0 or -1. */

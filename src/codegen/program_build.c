@@ -277,9 +277,9 @@ static void reuse_operands(hod_builder *b, const hod_unit *u)
         for (int r = 0; r < k->n_operands; r++) {
             hod_ref rm = site[k->operand[r].ref].memory;
             int32_t rb = b->buffer_of[rm], wb = b->buffer_of[wm];
-            if (k->operand[r].written || taken[r] || rb < 0 || rb == wb ||
-                k->operand[r].walk != k->operand[w].walk || buffer[rb].last != u->position ||
-                buffer[rb].bytes != buffer[wb].bytes)
+            if (k->operand[r].written || !k->operand[r].read_first || taken[r] || rb < 0 ||
+                rb == wb || k->operand[r].walk != k->operand[w].walk ||
+                buffer[rb].last != u->position || buffer[rb].bytes != buffer[wb].bytes)
                 continue;
             bool once = true;
             for (int o = 0; o < k->n_operands; o++)
