@@ -259,12 +259,32 @@ HOD_API int hod_checkpoint_into(hod_checkpoint_fn *fn, void *context, int n, hod
 HOD_API bool hod_recomputing(void);
 
 #ifndef HOD_NO_PLACES
-#define hod_backward(...)        (hod_here(__FILE__, __LINE__), hod_backward(__VA_ARGS__))
-#define hod_backward_make(...)   (hod_here(__FILE__, __LINE__), hod_backward_make(__VA_ARGS__))
-#define hod_checkpoint(...)      (hod_here(__FILE__, __LINE__), hod_checkpoint(__VA_ARGS__))
-#define hod_custom_one(...)      (hod_here(__FILE__, __LINE__), hod_custom_one(__VA_ARGS__))
-#define hod_custom_into(...)     (hod_here(__FILE__, __LINE__), hod_custom_into(__VA_ARGS__))
-#define hod_checkpoint_into(...) (hod_here(__FILE__, __LINE__), hod_checkpoint_into(__VA_ARGS__))
+#define hod_backward(...)           HOD_PLACED(int, hod_backward(__VA_ARGS__))
+#define hod_backward_make(...)      HOD_PLACED(int, hod_backward_make(__VA_ARGS__))
+#define hod_checkpoint(...)         HOD_PLACED(tensor, hod_checkpoint(__VA_ARGS__))
+#define hod_custom_one(...)         HOD_PLACED(tensor, hod_custom_one(__VA_ARGS__))
+#define hod_custom_into(...)        HOD_PLACED(int, hod_custom_into(__VA_ARGS__))
+#define hod_checkpoint_into(...)    HOD_PLACED(int, hod_checkpoint_into(__VA_ARGS__))
+#define hod_requires_grad(...)      HOD_PLACED(tensor, hod_requires_grad(__VA_ARGS__))
+#define hod_retain_grad(...)        HOD_PLACED(int, hod_retain_grad(__VA_ARGS__))
+#define hod_detach(...)             HOD_PLACED(tensor, hod_detach(__VA_ARGS__))
+#define hod_backward_many_make(...) HOD_PLACED(int, hod_backward_many_make(__VA_ARGS__))
+#define hod_grad_of_make(...)       HOD_PLACED(int, hod_grad_of_make(__VA_ARGS__))
+#define hod_grad_of_many_make(...)  HOD_PLACED(int, hod_grad_of_many_make(__VA_ARGS__))
+#define hod_add_grad_hook(...)      HOD_PLACED(int, hod_add_grad_hook(__VA_ARGS__))
+#define hod_remove_grad_hook(...)   HOD_PLACED(int, hod_remove_grad_hook(__VA_ARGS__))
+#define hod_print_graph(...)        HOD_PLACED(int, hod_print_graph(__VA_ARGS__))
+#define hod_print_graph_dot(...)    HOD_PLACED(int, hod_print_graph_dot(__VA_ARGS__))
+#define hod_gradcheck_make(...)     HOD_PLACED(int, hod_gradcheck_make(__VA_ARGS__))
+#define hod_gradgradcheck_make(...) HOD_PLACED(int, hod_gradgradcheck_make(__VA_ARGS__))
+#define hod_custom_save(...)        HOD_PLACED(int, hod_custom_save(__VA_ARGS__))
+#define hod_custom_saved(...)       HOD_PLACED(tensor, hod_custom_saved(__VA_ARGS__))
+#define hod_with_grad_begin(...) HOD_PLACED_VOID(hod_with_grad_begin(__VA_ARGS__))
+#define hod_inference_begin(...) HOD_PLACED_VOID(hod_inference_begin(__VA_ARGS__))
+#define hod_grad_mode_end(...) HOD_PLACED_VOID(hod_grad_mode_end(__VA_ARGS__))
+#define hod_grad_node_next_result(...) HOD_PLACED(int, hod_grad_node_next_result(__VA_ARGS__))
+#define hod_grad_node_results(...) HOD_PLACED(int, hod_grad_node_results(__VA_ARGS__))
+#define hod_grad_node_place(...) HOD_PLACED_VOID(hod_grad_node_place(__VA_ARGS__))
 #endif
 
 #endif

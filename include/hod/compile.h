@@ -43,17 +43,17 @@ typedef enum hod_compile_mode {
 } hod_compile_mode;
 
 typedef struct hod_compile_spec {
-    int inputs, outputs;    /* counts of the body's in and out */
-    hod_compile_mode mode;  /* default: HOD_COMPILE_DEFAULT */
-    bool fullgraph;         /* a graph break is an error */
-    const char *name;       /* for reports; default "step" */
-    int max_traces;         /* default 64; beyond: eager, with one warning */
+    int inputs, outputs;   /* counts of the body's in and out */
+    hod_compile_mode mode; /* default: HOD_COMPILE_DEFAULT */
+    bool fullgraph;        /* a graph break is an error */
+    const char *name;      /* for reports; default "step" */
+    int max_traces;        /* default 64; beyond: eager, with one warning */
     int end_;
 } hod_compile_spec;
 
 typedef struct hod_fn hod_fn;
-#define hod_compile(body, job, ...)                                                                \
-    hod_compile_make(body, job, (hod_compile_spec){__VA_ARGS__, .end_ = 0})
+#define hod_compile(body, ...)       HOD_COMPILE_(body, __VA_ARGS__, .end_ = 0)
+#define HOD_COMPILE_(body, job, ...) hod_compile_make(body, job, (hod_compile_spec){__VA_ARGS__})
 HOD_API hod_fn *hod_compile_make(hod_body body, void *job, hod_compile_spec spec);
 HOD_API void hod_fn_free(hod_fn *f); /* NULL is allowed */
 
@@ -102,5 +102,17 @@ HOD_API hod_arena *hod_arena_new(void);
 HOD_API void hod_arena_free(hod_arena *a); /* after the functions that use it */
 HOD_API int hod_fn_set_arena(hod_fn *f, hod_arena *a);
 HOD_API int64_t hod_arena_bytes(const hod_arena *a);
+
+#ifndef HOD_NO_PLACES
+HOD_PLACED_RESULT(fn, hod_fn *)
+HOD_PLACED_RESULT(arena, hod_arena *)
+#define hod_compile_make(...) HOD_PLACED(fn, hod_compile_make(__VA_ARGS__))
+#define hod_fn_call(...)      HOD_PLACED(int, hod_fn_call(__VA_ARGS__))
+#define hod_fn_prepare(...)   HOD_PLACED(int, hod_fn_prepare(__VA_ARGS__))
+#define hod_placeholder(...)  HOD_PLACED(tensor, hod_placeholder(__VA_ARGS__))
+#define hod_fn_print(...)     HOD_PLACED(int, hod_fn_print(__VA_ARGS__))
+#define hod_arena_new(...)    HOD_PLACED(arena, hod_arena_new(__VA_ARGS__))
+#define hod_fn_set_arena(...) HOD_PLACED(int, hod_fn_set_arena(__VA_ARGS__))
+#endif
 
 #endif

@@ -168,4 +168,12 @@ HOD_API int hod_config_describe(FILE *out);
 /* "96MiB", "1.5GiB", "4096": bytes, or -1 with an error. */
 HOD_API int64_t hod_parse_bytes(const char *text);
 
+#ifndef HOD_NO_PLACES
+#define hod_config_load(...)     HOD_PLACED(int, hod_config_load(__VA_ARGS__))
+#define hod_config_parse(...)    HOD_PLACED(int, hod_config_parse(__VA_ARGS__))
+#define hod_config_print(...)    HOD_PLACED(int, hod_config_print(__VA_ARGS__))
+#define hod_config_describe(...) HOD_PLACED(int, hod_config_describe(__VA_ARGS__))
+#define hod_parse_bytes(...)     HOD_PLACED(int64, hod_parse_bytes(__VA_ARGS__))
+#endif
+
 #endif

@@ -147,4 +147,19 @@ typedef struct hod_position {
 HOD_API hod_position hod_loader_tell(const hod_loader *l);
 HOD_API int hod_loader_seek(hod_loader *l, hod_position to); /* sample in 0..count */
 
+#ifndef HOD_NO_PLACES
+HOD_PLACED_RESULT(dataset, hod_dataset *)
+HOD_PLACED_RESULT(loader, hod_loader *)
+#define hod_dataset_make(...)           HOD_PLACED(dataset, hod_dataset_make(__VA_ARGS__))
+#define hod_idx_dataset(...)            HOD_PLACED(dataset, hod_idx_dataset(__VA_ARGS__))
+#define hod_tensor_dataset(...)         HOD_PLACED(dataset, hod_tensor_dataset(__VA_ARGS__))
+#define hod_synthetic_dataset_make(...) HOD_PLACED(dataset, hod_synthetic_dataset_make(__VA_ARGS__))
+#define hod_dataset_slice(...)          HOD_PLACED(dataset, hod_dataset_slice(__VA_ARGS__))
+#define hod_dataset_moments(...)        HOD_PLACED(int, hod_dataset_moments(__VA_ARGS__))
+#define hod_loader_make(...)            HOD_PLACED(loader, hod_loader_make(__VA_ARGS__))
+#define hod_loader_next(...)            HOD_PLACED(int, hod_loader_next(__VA_ARGS__))
+#define hod_loader_seek(...)            HOD_PLACED(int, hod_loader_seek(__VA_ARGS__))
+#define hod_loader_let_go(...) HOD_PLACED_VOID(hod_loader_let_go(__VA_ARGS__))
+#endif
+
 #endif

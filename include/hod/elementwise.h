@@ -32,16 +32,16 @@ HOD_API hod_tensor *hod_normal(hod_shape shape); /* f32, mean 0, deviation 1, wi
 HOD_API hod_tensor *hod_bernoulli(hod_tensor *p);
 
 #ifndef HOD_NO_PLACES
-#define hod_leaky_relu(...)    (hod_here(__FILE__, __LINE__), hod_leaky_relu(__VA_ARGS__))
-#define hod_elu(...)           (hod_here(__FILE__, __LINE__), hod_elu(__VA_ARGS__))
-#define hod_relu6(...)         (hod_here(__FILE__, __LINE__), hod_relu6(__VA_ARGS__))
-#define hod_log_sigmoid(...)   (hod_here(__FILE__, __LINE__), hod_log_sigmoid(__VA_ARGS__))
-#define hod_softplus_with(...) (hod_here(__FILE__, __LINE__), hod_softplus_with(__VA_ARGS__))
-#define hod_clamp(...)         (hod_here(__FILE__, __LINE__), hod_clamp(__VA_ARGS__))
-#define hod_trunc_divide(...) (hod_here(__FILE__, __LINE__), hod_trunc_divide(__VA_ARGS__))
-#define hod_bit_not(...)       (hod_here(__FILE__, __LINE__), hod_bit_not(__VA_ARGS__))
-#define hod_normal(...)        (hod_here(__FILE__, __LINE__), hod_normal(__VA_ARGS__))
-#define hod_bernoulli(...)     (hod_here(__FILE__, __LINE__), hod_bernoulli(__VA_ARGS__))
+#define hod_leaky_relu(...) HOD_PLACED(tensor, hod_leaky_relu(__VA_ARGS__))
+#define hod_elu(...) HOD_PLACED(tensor, hod_elu(__VA_ARGS__))
+#define hod_relu6(...) HOD_PLACED(tensor, hod_relu6(__VA_ARGS__))
+#define hod_log_sigmoid(...) HOD_PLACED(tensor, hod_log_sigmoid(__VA_ARGS__))
+#define hod_softplus_with(...) HOD_PLACED(tensor, hod_softplus_with(__VA_ARGS__))
+#define hod_clamp(...) HOD_PLACED(tensor, hod_clamp(__VA_ARGS__))
+#define hod_trunc_divide(...) HOD_PLACED(tensor, hod_trunc_divide(__VA_ARGS__))
+#define hod_bit_not(...) HOD_PLACED(tensor, hod_bit_not(__VA_ARGS__))
+#define hod_normal(...) HOD_PLACED(tensor, hod_normal(__VA_ARGS__))
+#define hod_bernoulli(...) HOD_PLACED(tensor, hod_bernoulli(__VA_ARGS__))
 #endif
 
 #endif

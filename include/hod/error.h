@@ -16,8 +16,9 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
-#define HOD_API __attribute__((visibility("default")))
+#define HOD_API     __attribute__((visibility("default")))
 #define HOD_CHECKED __attribute__((warn_unused_result))
 
 typedef enum hod_error_kind {
@@ -58,7 +59,32 @@ HOD_API void *hod_refuse(const char *format, ...) __attribute__((format(printf, 
  * one. Returns a status for main: 0, or 1 after an error. */
 HOD_API int hod_finish(void);
 
-/* Notes the place of a call in the user's program; the macros of ops.h do it. */
+/* ---- places: which line of the user's program a message is about ----
+ *
+ * Every function that can fail is also a macro of its own name, at the end of its header: the
+ * call's place is pushed before its arguments are evaluated and popped after it has returned. So in
+ * hod_add(inner(x), z) the places of the calls inside `inner` are gone again when hod_add fails. */
+
+/* From here to the matching end, this is the place. */
+HOD_API void hod_place_begin(const char *file, int line);
+HOD_API void hod_place_end(void);
+/* Replaces the innermost place. */
 HOD_API void hod_here(const char *file, int line);
+
+/* HOD_PLACED(int, hod_f(...)): the call with this line as its place; its result is passed on by
+ * hod_placed_int. */
+#define HOD_PLACED(kind, ...) (hod_place_begin(__FILE__, __LINE__), hod_placed_##kind(__VA_ARGS__))
+#define HOD_PLACED_VOID(...)  (hod_place_begin(__FILE__, __LINE__), __VA_ARGS__, hod_place_end())
+/* Defines hod_placed_<kind>; a function and no statement expression, because that would end the
+ * life of compound literals in the arguments. */
+#define HOD_PLACED_RESULT(kind, type)                                                              \
+    static inline type hod_placed_##kind(type result)                                              \
+    {                                                                                              \
+        hod_place_end();                                                                           \
+        return result;                                                                             \
+    }
+HOD_PLACED_RESULT(int, int)
+HOD_PLACED_RESULT(int64, int64_t)
+HOD_PLACED_RESULT(double, double)
 
 #endif

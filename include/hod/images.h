@@ -86,19 +86,15 @@ HOD_API hod_tensor *hod_roi_align_with(hod_tensor *x, hod_tensor *boxes, hod_roi
     hod_roi_align_with(x, boxes, (hod_roi_align_options){__VA_ARGS__, .end_ = 0})
 
 #ifndef HOD_NO_PLACES
-#define hod_max_pool1d_with(...) (hod_here(__FILE__, __LINE__), hod_max_pool1d_with(__VA_ARGS__))
-#define hod_avg_pool1d_with(...) (hod_here(__FILE__, __LINE__), hod_avg_pool1d_with(__VA_ARGS__))
-#define hod_adaptive_avg_pool1d(...)                                                               \
-    (hod_here(__FILE__, __LINE__), hod_adaptive_avg_pool1d(__VA_ARGS__))
-#define hod_adaptive_avg_pool2d(...)                                                               \
-    (hod_here(__FILE__, __LINE__), hod_adaptive_avg_pool2d(__VA_ARGS__))
-#define hod_adaptive_max_pool1d(...)                                                               \
-    (hod_here(__FILE__, __LINE__), hod_adaptive_max_pool1d(__VA_ARGS__))
-#define hod_adaptive_max_pool2d(...)                                                               \
-    (hod_here(__FILE__, __LINE__), hod_adaptive_max_pool2d(__VA_ARGS__))
-#define hod_interpolate_with(...) (hod_here(__FILE__, __LINE__), hod_interpolate_with(__VA_ARGS__))
-#define hod_grid_sample_with(...) (hod_here(__FILE__, __LINE__), hod_grid_sample_with(__VA_ARGS__))
-#define hod_roi_align_with(...)   (hod_here(__FILE__, __LINE__), hod_roi_align_with(__VA_ARGS__))
+#define hod_max_pool1d_with(...) HOD_PLACED(tensor, hod_max_pool1d_with(__VA_ARGS__))
+#define hod_avg_pool1d_with(...) HOD_PLACED(tensor, hod_avg_pool1d_with(__VA_ARGS__))
+#define hod_adaptive_avg_pool1d(...) HOD_PLACED(tensor, hod_adaptive_avg_pool1d(__VA_ARGS__))
+#define hod_adaptive_avg_pool2d(...) HOD_PLACED(tensor, hod_adaptive_avg_pool2d(__VA_ARGS__))
+#define hod_adaptive_max_pool1d(...) HOD_PLACED(tensor, hod_adaptive_max_pool1d(__VA_ARGS__))
+#define hod_adaptive_max_pool2d(...) HOD_PLACED(tensor, hod_adaptive_max_pool2d(__VA_ARGS__))
+#define hod_interpolate_with(...) HOD_PLACED(tensor, hod_interpolate_with(__VA_ARGS__))
+#define hod_grid_sample_with(...) HOD_PLACED(tensor, hod_grid_sample_with(__VA_ARGS__))
+#define hod_roi_align_with(...) HOD_PLACED(tensor, hod_roi_align_with(__VA_ARGS__))
 #endif
 
 #endif

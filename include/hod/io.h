@@ -137,4 +137,18 @@ typedef struct hod_field {
 #define hod_event(out, name, ...) hod_event_write(out, name, (hod_field[]){__VA_ARGS__, {0}})
 HOD_API int hod_event_write(FILE *out, const char *name, const hod_field *fields);
 
+#ifndef HOD_NO_PLACES
+HOD_PLACED_RESULT(tensor_file, hod_tensor_file *)
+HOD_PLACED_RESULT(tensor_list, hod_tensor_list *)
+#define hod_save_tensors(...)      HOD_PLACED(int, hod_save_tensors(__VA_ARGS__))
+#define hod_tensor_file_open(...)  HOD_PLACED(tensor_file, hod_tensor_file_open(__VA_ARGS__))
+#define hod_tensor_file_read(...)  HOD_PLACED(tensor, hod_tensor_file_read(__VA_ARGS__))
+#define hod_load_tensors(...)      HOD_PLACED(tensor_list, hod_load_tensors(__VA_ARGS__))
+#define hod_load_into(...)         HOD_PLACED(int, hod_load_into(__VA_ARGS__))
+#define hod_checkpoint_save(...)   HOD_PLACED(int, hod_checkpoint_save(__VA_ARGS__))
+#define hod_checkpoint_latest(...) HOD_PLACED(int, hod_checkpoint_latest(__VA_ARGS__))
+#define hod_directory_prepare(...) HOD_PLACED(int, hod_directory_prepare(__VA_ARGS__))
+#define hod_event_write(...)       HOD_PLACED(int, hod_event_write(__VA_ARGS__))
+#endif
+
 #endif

@@ -29,12 +29,16 @@ typedef struct hod_memory_stats {
 } hod_memory_stats;
 
 HOD_API hod_memory_stats hod_memory(void);
-HOD_API void hod_memory_reset_peak(void); /* peaks restart from what is live now */
+HOD_API void hod_memory_reset_peak(void);  /* peaks restart from what is live now */
 HOD_API void hod_memory_empty_cache(void); /* gives cached blocks back to the system */
 /* A hard limit on `reserved`, bytes; 0 lifts it. -1 if more is already allocated. */
 HOD_API int hod_memory_limit(int64_t bytes);
 HOD_API void hod_memory_print(FILE *out); /* the summary table */
 /* A size for people: "96 B", "21.1 KiB", "64.0 MiB". Returns buf. */
 HOD_API char *hod_bytes_text(int64_t bytes, char buf[32]);
+
+#ifndef HOD_NO_PLACES
+#define hod_memory_limit(...) HOD_PLACED(int, hod_memory_limit(__VA_ARGS__))
+#endif
 
 #endif

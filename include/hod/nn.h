@@ -307,7 +307,31 @@ HOD_API hod_module *hod_nn_sequential_make(hod_module *parent, const char *name)
 #define hod_nn_sequential(parent, name) hod_nn_sequential_make((hod_module *)(parent), name)
 
 #ifndef HOD_NO_PLACES
-#define hod_module_call(...) (hod_here(__FILE__, __LINE__), hod_module_call(__VA_ARGS__))
+HOD_PLACED_RESULT(module, hod_module *)
+#define hod_module_make(...)              HOD_PLACED(module, hod_module_make(__VA_ARGS__))
+#define hod_module_finish(...)            HOD_PLACED(module, hod_module_finish(__VA_ARGS__))
+#define hod_parameter_new(...)            HOD_PLACED(tensor, hod_parameter_new(__VA_ARGS__))
+#define hod_buffer_new(...)               HOD_PLACED(tensor, hod_buffer_new(__VA_ARGS__))
+#define hod_module_call(...)              HOD_PLACED(tensor, hod_module_call(__VA_ARGS__))
+#define hod_module_init(...)              HOD_PLACED(int, hod_module_init(__VA_ARGS__))
+#define hod_module_freeze(...)            HOD_PLACED(int, hod_module_freeze(__VA_ARGS__))
+#define hod_module_cast(...)              HOD_PLACED(int, hod_module_cast(__VA_ARGS__))
+#define hod_module_update_statistics(...) HOD_PLACED(int, hod_module_update_statistics(__VA_ARGS__))
+#define hod_module_discard_statistics(...)                                                         \
+    HOD_PLACED(int, hod_module_discard_statistics(__VA_ARGS__))
+#define hod_module_add_hook_make(...)    HOD_PLACED(int, hod_module_add_hook_make(__VA_ARGS__))
+#define hod_module_remove_hook_make(...) HOD_PLACED(int, hod_module_remove_hook_make(__VA_ARGS__))
+#define hod_nn_linear_make(...)          HOD_PLACED(module, hod_nn_linear_make(__VA_ARGS__))
+#define hod_nn_conv2d_make(...)          HOD_PLACED(module, hod_nn_conv2d_make(__VA_ARGS__))
+#define hod_nn_batch_norm2d_make(...)    HOD_PLACED(module, hod_nn_batch_norm2d_make(__VA_ARGS__))
+#define hod_nn_group_norm_make(...)      HOD_PLACED(module, hod_nn_group_norm_make(__VA_ARGS__))
+#define hod_nn_layer_norm_make(...)      HOD_PLACED(module, hod_nn_layer_norm_make(__VA_ARGS__))
+#define hod_nn_embedding_make(...)       HOD_PLACED(module, hod_nn_embedding_make(__VA_ARGS__))
+#define hod_nn_max_pool2d_make(...)      HOD_PLACED(module, hod_nn_max_pool2d_make(__VA_ARGS__))
+#define hod_nn_dropout_make(...)         HOD_PLACED(module, hod_nn_dropout_make(__VA_ARGS__))
+#define hod_nn_relu_make(...)            HOD_PLACED(module, hod_nn_relu_make(__VA_ARGS__))
+#define hod_nn_sequential_make(...)      HOD_PLACED(module, hod_nn_sequential_make(__VA_ARGS__))
+#define hod_nn_rms_norm_make(...) HOD_PLACED(module, hod_nn_rms_norm_make(__VA_ARGS__))
 #endif
 
 #endif

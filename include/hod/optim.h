@@ -151,7 +151,18 @@ HOD_API void hod_scaler_update(hod_scaler *s, bool skipped);
 HOD_API int hod_optimizer_swap_ema(hod_optimizer *o);
 
 #ifndef HOD_NO_PLACES
-#define hod_update_make(...) (hod_here(__FILE__, __LINE__), hod_update_make(__VA_ARGS__))
+HOD_PLACED_RESULT(optimizer, hod_optimizer *)
+#define hod_optimizer_new(...)       HOD_PLACED(optimizer, hod_optimizer_new(__VA_ARGS__))
+#define hod_optimizer_set_lr(...)    HOD_PLACED_VOID(hod_optimizer_set_lr(__VA_ARGS__))
+#define hod_optimizer_set_decay(...) HOD_PLACED(int, hod_optimizer_set_decay(__VA_ARGS__))
+#define hod_update_make(...)         HOD_PLACED(int, hod_update_make(__VA_ARGS__))
+#define hod_update_prepare(...)      HOD_PLACED(int, hod_update_prepare(__VA_ARGS__))
+#define hod_update_body(...)         HOD_PLACED(int, hod_update_body(__VA_ARGS__))
+#define hod_update_finish(...)       HOD_PLACED(int, hod_update_finish(__VA_ARGS__))
+#define hod_gradients_scale(...)     HOD_PLACED(int, hod_gradients_scale(__VA_ARGS__))
+#define hod_gradients_norm(...)      HOD_PLACED(double, hod_gradients_norm(__VA_ARGS__))
+#define hod_gradients_clip(...)      HOD_PLACED(int, hod_gradients_clip(__VA_ARGS__))
+#define hod_optimizer_swap_ema(...)  HOD_PLACED(int, hod_optimizer_swap_ema(__VA_ARGS__))
 #endif
 
 #endif

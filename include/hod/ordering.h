@@ -51,18 +51,17 @@ HOD_API hod_unique_values hod_unique(hod_tensor *x); /* all NULL after an error 
 HOD_API hod_tensor *hod_nms(hod_tensor *boxes, hod_tensor *scores, double threshold);
 
 #ifndef HOD_NO_PLACES
-#define hod_sort(...) (hod_here(__FILE__, __LINE__), hod_sort(__VA_ARGS__))
-#define hod_argsort(...) (hod_here(__FILE__, __LINE__), hod_argsort(__VA_ARGS__))
-#define hod_topk(...) (hod_here(__FILE__, __LINE__), hod_topk(__VA_ARGS__))
-#define hod_searchsorted(...) (hod_here(__FILE__, __LINE__), hod_searchsorted(__VA_ARGS__))
-#define hod_nonzero(...) (hod_here(__FILE__, __LINE__), hod_nonzero(__VA_ARGS__))
-#define hod_masked_select(...) (hod_here(__FILE__, __LINE__), hod_masked_select(__VA_ARGS__))
-#define hod_repeat_by(...) (hod_here(__FILE__, __LINE__), hod_repeat_by(__VA_ARGS__))
-#define hod_bincount(...) (hod_here(__FILE__, __LINE__), hod_bincount(__VA_ARGS__))
-#define hod_bincount_weighted(...)                                                                 \
-    (hod_here(__FILE__, __LINE__), hod_bincount_weighted(__VA_ARGS__))
-#define hod_unique(...) (hod_here(__FILE__, __LINE__), hod_unique(__VA_ARGS__))
-#define hod_nms(...) (hod_here(__FILE__, __LINE__), hod_nms(__VA_ARGS__))
+#define hod_sort(...) HOD_PLACED(sorted, hod_sort(__VA_ARGS__))
+#define hod_argsort(...) HOD_PLACED(tensor, hod_argsort(__VA_ARGS__))
+#define hod_topk(...) HOD_PLACED(sorted, hod_topk(__VA_ARGS__))
+#define hod_searchsorted(...) HOD_PLACED(tensor, hod_searchsorted(__VA_ARGS__))
+#define hod_nonzero(...) HOD_PLACED(tensor, hod_nonzero(__VA_ARGS__))
+#define hod_masked_select(...) HOD_PLACED(tensor, hod_masked_select(__VA_ARGS__))
+#define hod_repeat_by(...) HOD_PLACED(tensor, hod_repeat_by(__VA_ARGS__))
+#define hod_bincount(...) HOD_PLACED(tensor, hod_bincount(__VA_ARGS__))
+#define hod_bincount_weighted(...) HOD_PLACED(tensor, hod_bincount_weighted(__VA_ARGS__))
+#define hod_unique(...) HOD_PLACED(unique_values, hod_unique(__VA_ARGS__))
+#define hod_nms(...) HOD_PLACED(tensor, hod_nms(__VA_ARGS__))
 #endif
 
 #endif

@@ -37,4 +37,8 @@ typedef struct hod_plot_spec {
     hod_plot_make(path, series, n, (hod_plot_spec){__VA_ARGS__, .end_ = 0})
 HOD_API int hod_plot_make(const char *path, const hod_series *series, int n, hod_plot_spec spec);
 
+#ifndef HOD_NO_PLACES
+#define hod_plot_make(...) HOD_PLACED(int, hod_plot_make(__VA_ARGS__))
+#endif
+
 #endif

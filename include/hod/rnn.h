@@ -74,9 +74,12 @@ HOD_API hod_rnn hod_nn_rnn_call(hod_module *m, hod_tensor *x, hod_rnn_options o)
 #define HOD_NN_RNN_(m, x, ...) hod_nn_rnn_call((hod_module *)(m), x, (hod_rnn_options){__VA_ARGS__})
 
 #ifndef HOD_NO_PLACES
-#define hod_lstm_with(...)   (hod_here(__FILE__, __LINE__), hod_lstm_with(__VA_ARGS__))
-#define hod_gru_with(...)    (hod_here(__FILE__, __LINE__), hod_gru_with(__VA_ARGS__))
-#define hod_nn_rnn_call(...) (hod_here(__FILE__, __LINE__), hod_nn_rnn_call(__VA_ARGS__))
+HOD_PLACED_RESULT(rnn, hod_rnn)
+#define hod_lstm_with(...)    HOD_PLACED(rnn, hod_lstm_with(__VA_ARGS__))
+#define hod_gru_with(...)     HOD_PLACED(rnn, hod_gru_with(__VA_ARGS__))
+#define hod_nn_rnn_call(...)  HOD_PLACED(rnn, hod_nn_rnn_call(__VA_ARGS__))
+#define hod_nn_lstm_make(...) HOD_PLACED(module, hod_nn_lstm_make(__VA_ARGS__))
+#define hod_nn_gru_make(...)  HOD_PLACED(module, hod_nn_gru_make(__VA_ARGS__))
 #endif
 
 #endif

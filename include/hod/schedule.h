@@ -48,4 +48,8 @@ HOD_API double hod_schedule_factor(const hod_schedule *s, int64_t update);
 
 HOD_API const char *hod_schedule_name(hod_schedule_kind kind); /* "onecycle" */
 
+#ifndef HOD_NO_PLACES
+#define hod_schedule_resolve(...) HOD_PLACED(int, hod_schedule_resolve(__VA_ARGS__))
+#endif
+
 #endif

@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 typedef struct hod_tensor hod_tensor;
+HOD_PLACED_RESULT(tensor, hod_tensor *)
 
 /* Invariant: the objects of a scope are entries [base, base of the next inner scope) of the
  * thread's stack. */

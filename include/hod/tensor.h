@@ -81,13 +81,22 @@ HOD_API char *hod_tensor_text(const hod_tensor *t, char *buf, size_t cap);
 HOD_API const char *hod_dtype_name(hod_dtype dtype); /* "f32" */
 HOD_API size_t hod_dtype_bytes(hod_dtype dtype);
 
-#ifndef HOD_NO_PLACES /* where a value is read, for reports of graph breaks */
-#define hod_item(t) (hod_here(__FILE__, __LINE__), hod_item(t))
-#define hod_read_doubles(...) (hod_here(__FILE__, __LINE__), hod_read_doubles(__VA_ARGS__))
-#define hod_read_floats(...) (hod_here(__FILE__, __LINE__), hod_read_floats(__VA_ARGS__))
-#define hod_read_ints(...) (hod_here(__FILE__, __LINE__), hod_read_ints(__VA_ARGS__))
-#define hod_tensor_data(t) (hod_here(__FILE__, __LINE__), hod_tensor_data(t))
-#define hod_tensor_mutable_data(t) (hod_here(__FILE__, __LINE__), hod_tensor_mutable_data(t))
+#ifndef HOD_NO_PLACES
+HOD_PLACED_RESULT(address, void *)
+HOD_PLACED_RESULT(const_address, const void *)
+#define hod_item(...) HOD_PLACED(double, hod_item(__VA_ARGS__))
+#define hod_read_doubles(...) HOD_PLACED(int, hod_read_doubles(__VA_ARGS__))
+#define hod_read_floats(...) HOD_PLACED(int, hod_read_floats(__VA_ARGS__))
+#define hod_read_ints(...) HOD_PLACED(int, hod_read_ints(__VA_ARGS__))
+#define hod_tensor_data(...) HOD_PLACED(const_address, hod_tensor_data(__VA_ARGS__))
+#define hod_tensor_mutable_data(...) HOD_PLACED(address, hod_tensor_mutable_data(__VA_ARGS__))
+#define hod_empty(...) HOD_PLACED(tensor, hod_empty(__VA_ARGS__))
+#define hod_zeros(...) HOD_PLACED(tensor, hod_zeros(__VA_ARGS__))
+#define hod_from_floats(...) HOD_PLACED(tensor, hod_from_floats(__VA_ARGS__))
+#define hod_from_doubles(...) HOD_PLACED(tensor, hod_from_doubles(__VA_ARGS__))
+#define hod_from_ints(...) HOD_PLACED(tensor, hod_from_ints(__VA_ARGS__))
+#define hod_from_data(...) HOD_PLACED(tensor, hod_from_data(__VA_ARGS__))
+#define hod_scalar(...) HOD_PLACED(tensor, hod_scalar(__VA_ARGS__))
 #endif
 
 #endif

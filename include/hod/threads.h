@@ -12,4 +12,8 @@
 /* Worker threads of kernels and library calls, 1 to 4096. 0 or -1. */
 HOD_API int hod_set_threads(int n);
 
+#ifndef HOD_NO_PLACES
+#define hod_set_threads(...) HOD_PLACED(int, hod_set_threads(__VA_ARGS__))
+#endif
+
 #endif

@@ -62,8 +62,9 @@ typedef struct hod_trainer_spec {
 typedef struct hod_trainer hod_trainer;
 
 /* Borrows net, which must outlive the trainer. NULL with an error on impossible settings. */
-#define hod_trainer_new(net, loss, ...)                                                            \
-    hod_trainer_make((hod_module *)(net), loss, (hod_trainer_spec){__VA_ARGS__, .end_ = 0})
+#define hod_trainer_new(net, ...) HOD_TRAINER_(net, __VA_ARGS__, .end_ = 0)
+#define HOD_TRAINER_(net, loss, ...)                                                               \
+    hod_trainer_make((hod_module *)(net), loss, (hod_trainer_spec){__VA_ARGS__})
 HOD_API hod_trainer *hod_trainer_make(hod_module *net, hod_loss_fn *loss, hod_trainer_spec spec);
 HOD_API void hod_trainer_free(hod_trainer *t); /* NULL is allowed */
 
@@ -177,5 +178,23 @@ HOD_API int hod_trainer_resume(hod_trainer *t, const char *dir);
 HOD_API int hod_save(hod_module *net, const char *path);
 /* From a file of hod_save or hod_trainer_save; names and shapes must agree, or nothing changes. */
 HOD_API int hod_load(hod_module *net, const char *path);
+
+#ifndef HOD_NO_PLACES
+HOD_PLACED_RESULT(trainer, hod_trainer *)
+HOD_PLACED_RESULT(bool, bool)
+#define hod_trainer_make(...)       HOD_PLACED(trainer, hod_trainer_make(__VA_ARGS__))
+#define hod_trainer_step(...)       HOD_PLACED(bool, hod_trainer_step(__VA_ARGS__))
+#define hod_trainer_plan(...)       HOD_PLACED(int, hod_trainer_plan(__VA_ARGS__))
+#define hod_print_plan(...)         HOD_PLACED(int, hod_print_plan(__VA_ARGS__))
+#define hod_trainer_prepare(...)    HOD_PLACED(int, hod_trainer_prepare(__VA_ARGS__))
+#define hod_trainer_evaluate(...)   HOD_PLACED(int, hod_trainer_evaluate(__VA_ARGS__))
+#define hod_accuracy(...)           HOD_PLACED(loss, hod_accuracy(__VA_ARGS__))
+#define hod_trainer_save(...)       HOD_PLACED(int, hod_trainer_save(__VA_ARGS__))
+#define hod_trainer_load(...)       HOD_PLACED(int, hod_trainer_load(__VA_ARGS__))
+#define hod_trainer_checkpoint(...) HOD_PLACED(int, hod_trainer_checkpoint(__VA_ARGS__))
+#define hod_trainer_resume(...)     HOD_PLACED(int, hod_trainer_resume(__VA_ARGS__))
+#define hod_save(...)               HOD_PLACED(int, hod_save(__VA_ARGS__))
+#define hod_load(...)               HOD_PLACED(int, hod_load(__VA_ARGS__))
+#endif
 
 #endif

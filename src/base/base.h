@@ -16,8 +16,14 @@
 void *hod__fail(hod_error_kind kind, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Puts "context: " before the pending text once; no-op without a pending error. */
 void hod__fail_context(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The caller's place noted last by hod_here; file NULL when there is none. */
+/* The place of the innermost running call of the user's; file NULL when there is none. */
 void hod__place(const char **file, int *line);
+
+/* Whether p is NULL: an error in itself, unless a pending one explains it. */
+static inline bool hod__null(const char *who, const char *what, const void *p)
+{
+    return !p && (hod__fail(HOD_ERROR_ARGUMENT, "%s: %s is NULL", who, what), true);
+}
 
 #define HOD_FAIL(kind, ...) hod__fail(HOD_ERROR_##kind, __VA_ARGS__)
 #define HOD_FAIL_RC(kind, ...) (hod__fail(HOD_ERROR_##kind, __VA_ARGS__), -1)

@@ -12,8 +12,21 @@
 #include <stdio.h>
 
 static _Thread_local hod_error_record record;
-static _Thread_local const char *place_file;
-static _Thread_local int place_line;
+
+/* Places of the calls that are running, outermost first; places[0] is that outside every call. Of
+ * calls nested deeper than the array only the depth is kept, and the last entry stands for them. */
+enum { PLACES = 64 };
+typedef struct place {
+    const char *file;
+    int line;
+} place;
+static _Thread_local place places[PLACES];
+static _Thread_local int place_depth;
+
+static place *innermost(void)
+{
+    return &places[place_depth < PLACES ? place_depth : PLACES - 1];
+}
 
 /* Keeps the promise "one line": control characters become spaces. */
 static void flatten(char *text)
@@ -30,8 +43,8 @@ static void note(hod_error_kind kind, const char *format, va_list args)
     vsnprintf(record.text, sizeof record.text, format, args);
     flatten(record.text);
     record.kind = kind;
-    record.file = place_file;
-    record.line = place_line;
+    record.file = innermost()->file;
+    record.line = innermost()->line;
 }
 
 void *hod__fail(hod_error_kind kind, const char *format, ...)
@@ -78,8 +91,8 @@ void hod__fail_context(const char *format, ...)
 
 void hod__place(const char **file, int *line)
 {
-    *file = place_file;
-    *line = place_line;
+    *file = innermost()->file;
+    *line = innermost()->line;
 }
 
 const char *hod_error(void)
@@ -104,8 +117,20 @@ bool hod_error_take(hod_error_record *out)
 
 void hod_here(const char *file, int line)
 {
-    place_file = file;
-    place_line = line;
+    *innermost() = (place){file, line};
+}
+
+void hod_place_begin(const char *file, int line)
+{
+    place_depth++;
+    if (place_depth < PLACES)
+        places[place_depth] = (place){file, line};
+}
+
+void hod_place_end(void)
+{
+    if (place_depth > 0)
+        place_depth--;
 }
 
 int hod_finish(void)
@@ -114,6 +139,9 @@ int hod_finish(void)
     hod_error_record last;
     if (!hod_error_take(&last))
         return 0;
-    fprintf(stderr, "hod: %s\n", last.text);
+    if (last.file)
+        fprintf(stderr, "%s:%d: %s\n", last.file, last.line, last.text);
+    else
+        fprintf(stderr, "hod: %s\n", last.text);
     return 1;
 }
