@@ -43,7 +43,8 @@ typedef struct hod_schedule {
 /* Turns epochs into updates and checks every number. 0, or -1 with what is impossible. */
 HOD_API int hod_schedule_resolve(hod_schedule *s, int64_t updates_per_epoch);
 
-/* The factor of the base rate for update 0, 1, 2, ...; past the end the last one stays. */
+/* The factor of the base rate for update 0, 1, 2, ...; past the end the last one stays. NaN, with
+ * the reason, for a schedule that hod_schedule_resolve would refuse. */
 HOD_API double hod_schedule_factor(const hod_schedule *s, int64_t update);
 
 HOD_API const char *hod_schedule_name(hod_schedule_kind kind); /* "onecycle" */

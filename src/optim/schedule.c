@@ -75,6 +75,12 @@ static double one_cycle(const hod_schedule *s, double u)
 double hod_schedule_factor(const hod_schedule *s, int64_t update)
 {
     double u = (double)HOD_MAX(update, 0);
+    hod_schedule whole = {0}; /* with its defaults, and known to be possible */
+    if (!hod__null("schedule", "the schedule", s))
+        whole = *s;
+    if (!s || hod_schedule_resolve(&whole, 0) != 0)
+        return NAN;
+    s = &whole;
     if (s->kind == HOD_SCHEDULE_ONE_CYCLE)
         return one_cycle(s, u);
     double w = warmup_updates(s);
