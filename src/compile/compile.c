@@ -30,6 +30,21 @@ __attribute__((constructor)) static void set_hooks(void)
 
 /* ---- making and freeing ---- */
 
+/* HOD_COMPILE, or NULL; a value that means nothing is told once and then ignored. */
+static const char *compile_mode(void)
+{
+    static const char *const known[] = {"0", "1", "interpret", "require"};
+    static atomic_flag told = ATOMIC_FLAG_INIT;
+    const char *mode = getenv("HOD_COMPILE");
+    for (size_t i = 0; mode && *mode && i < HOD_COUNT(known); i++)
+        if (strcmp(mode, known[i]) == 0)
+            return mode;
+    if (mode && *mode && !atomic_flag_test_and_set(&told))
+        fprintf(stderr, "hod: HOD_COMPILE=%s is ignored; known are 0, 1, interpret, require\n",
+                mode);
+    return NULL;
+}
+
 hod_fn *hod_compile_make(hod_body body, void *job, hod_compile_spec spec)
 {
     if (!body || spec.inputs < 0 || spec.outputs < 0)
@@ -51,7 +66,7 @@ hod_fn *hod_compile_make(hod_body body, void *job, hod_compile_spec spec)
     snprintf(f->name, sizeof f->name, "%s", spec.name ? spec.name : "step");
     f->spec.name = f->name;
     f->arena = &f->own;
-    const char *mode = getenv("HOD_COMPILE");
+    const char *mode = compile_mode();
     f->eager = spec.mode == HOD_COMPILE_EAGER || (mode && strcmp(mode, "0") == 0);
     f->interpret = mode && strcmp(mode, "interpret") == 0;
     f->require = mode && strcmp(mode, "require") == 0;
@@ -59,6 +74,27 @@ hod_fn *hod_compile_make(hod_body body, void *job, hod_compile_spec spec)
     f->call.fn = f;
     f->call.recorder = (hod_recorder){hod__replay_op, hod__record_note};
     return f;
+}
+
+/* Runs the body on tables of its own, longer than agreed: what it reads beyond its inputs is NULL,
+ * and what it writes beyond its results is noticed. */
+static int call_body(hod_fn *f, hod_tensor *const *in, hod_tensor **out)
+{
+    enum { FEW = 56, SPARE = 8 };
+    int n = f->spec.inputs, m = f->spec.outputs;
+    if (n > FEW || m > FEW)
+        return f->body(f->job, in, out);
+    hod_tensor *seen[FEW + SPARE] = {NULL}, *made[FEW + SPARE] = {NULL};
+    for (int i = 0; i < n; i++)
+        seen[i] = in[i];
+    int rc = f->body(f->job, seen, made);
+    for (int i = 0; i < m; i++)
+        out[i] = made[i];
+    for (int i = m; rc == 0 && i < m + SPARE; i++)
+        if (made[i])
+            return HOD_FAIL_RC(ARGUMENT, "%s: the function sets result %d, .outputs is %d", f->name,
+                               i, m);
+    return rc;
 }
 
 void hod_fn_free(hod_fn *f)
@@ -124,7 +160,7 @@ static int run_plain(hod_fn *f, hod_tensor *const *in, hod_tensor **out)
     int rc;
     {
         HOD_SCOPE(s);
-        rc = f->body(f->job, in, out);
+        rc = call_body(f, in, out);
         if (rc == 0)
             rc = check_results(f, out);
         if (rc == 0)
@@ -221,7 +257,7 @@ static int run_body(hod_trace_call *k, hod_tensor *const *in, hod_tensor **out)
     hod_fn *f = k->fn;
     HOD_SCOPE(s);
     hod__recorder = &k->recorder;
-    int rc = f->body(f->job, in, out);
+    int rc = call_body(f, in, out);
     hod__recorder = NULL;
     if (rc == 0)
         rc = k->failed ? -1 : check_results(f, out);
@@ -381,7 +417,7 @@ static int call_alone(hod_fn *f, hod_tensor *const *in, hod_tensor **out)
 
 int hod_fn_call(hod_fn *f, hod_tensor *const *in, hod_tensor **out)
 {
-    if (!f)
+    if (hod__null("fn_call", "function", f))
         return -1;
     if (out)
         memset(out, 0, (size_t)f->spec.outputs * sizeof *out);
@@ -402,7 +438,7 @@ int hod_fn_call(hod_fn *f, hod_tensor *const *in, hod_tensor **out)
 
 int hod_fn_prepare(hod_fn *f, hod_tensor *const *in)
 {
-    if (!f || check_inputs(f, in, true) != 0)
+    if (hod__null("fn_prepare", "function", f) || check_inputs(f, in, true) != 0)
         return -1;
     if (f->eager)
         return 0;
@@ -478,7 +514,7 @@ static int print_timeline(const hod_segment *s, hod_text *text)
 
 int hod_fn_print(const hod_fn *f, hod_fn_view view, FILE *out)
 {
-    if (!f)
+    if (hod__null("fn_print", "function", f))
         return -1;
     if (!f->last)
         return HOD_FAIL_RC(STATE, "%s: not compiled yet", f->name);

@@ -47,7 +47,7 @@ void hod_arena_free(hod_arena *a)
 
 int hod_fn_set_arena(hod_fn *f, hod_arena *a)
 {
-    if (!f || !a)
+    if (hod__null("fn_set_arena", "function", f) || hod__null("fn_set_arena", "arena", a))
         return -1;
     arena_clear(&f->own);
     f->arena = a;

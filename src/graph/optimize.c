@@ -8,6 +8,7 @@
 #include "graph/graph.h"
 #include "graph/passes.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 
 /* Two or three are usual; a pair of passes that undo each other ends here. */
@@ -30,6 +31,27 @@ const hod_pass *hod__pass_of(const char *name)
         if (strcmp(hod__passes[i].name, name) == 0)
             return &hod__passes[i];
     return NULL;
+}
+
+/* Tells once, for each variable, which of its names is no pass. */
+static void check_names(const char *variable, atomic_flag *checked)
+{
+    const char *at = getenv(variable);
+    if (!at || atomic_flag_test_and_set(checked))
+        return;
+    while (*at) {
+        char name[64];
+        size_t n = strcspn(at, ",");
+        snprintf(name, sizeof name, "%.*s", (int)HOD_MIN(n, sizeof name - 1), at);
+        at += n + (at[n] == ',');
+        if (!*name || strcmp(name, "all") == 0 || strcmp(name, "recorded") == 0 ||
+            hod__pass_of(name))
+            continue;
+        fprintf(stderr, "hod: %s=%s is ignored; known are all", variable, name);
+        for (int i = 0; i < hod__n_passes; i++)
+            fprintf(stderr, ", %s", hod__passes[i].name);
+        fputc('\n', stderr);
+    }
 }
 
 /* True when the comma list in environment variable `variable` has name, or "all". */
@@ -100,6 +122,10 @@ int hod__graph_run_pass(hod_graph *g, const hod_pass *pass)
 
 int hod__graph_optimize(hod_graph *g)
 {
+    static atomic_flag checked[3];
+    check_names("HOD_PRINT", &checked[0]);
+    check_names("HOD_SKIP", &checked[1]);
+    check_names("HOD_ENABLE", &checked[2]);
     if (check(g)) {
         hod__fail_context("before all passes");
         return -1;
