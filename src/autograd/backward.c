@@ -61,7 +61,7 @@ static int backward_body(int n, hod_tensor *const *t, hod_tensor *const *gradien
 
 int hod_backward_make(hod_tensor *t, const hod_backward_spec *spec)
 {
-    if (!t || !spec->gradient)
+    if (hod__null("backward", "tensor", t) || !spec->gradient)
         return -1;
     if (spec->gradient != HOD_ONES || hod__anomaly || hod__hooks_exist()) {
         hod__tape_wanted();

@@ -113,7 +113,7 @@ bool hod_custom_wants(const hod_custom_call *c, int i)
 
 int hod_custom_save(hod_custom_call *c, hod_tensor *t)
 {
-    if (!t)
+    if (hod__null("custom_save", "tensor", t))
         return -1;
     if (!c->forward)
         return HOD_FAIL_RC(STATE, "%s: values are saved in forward only", c->op->name);

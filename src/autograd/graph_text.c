@@ -137,7 +137,7 @@ static void print_node(FILE *out, const node_list *l, int64_t k)
 
 int hod_print_graph(const hod_tensor *t, FILE *out)
 {
-    if (!t)
+    if (hod__null("print_graph", "tensor", t))
         return -1;
     if (!out)
         return HOD_FAIL_RC(ARGUMENT, "print_graph: nowhere to print");
@@ -202,7 +202,7 @@ static void dot_node(FILE *out, const node_list *l, int64_t k)
 
 int hod_print_graph_dot(const hod_tensor *t, FILE *out)
 {
-    if (!t)
+    if (hod__null("print_graph_dot", "tensor", t))
         return -1;
     if (!out)
         return HOD_FAIL_RC(ARGUMENT, "print_graph: nowhere to print");

@@ -16,7 +16,7 @@ static bool is_float(const hod_tensor *t)
 
 hod_tensor *hod_requires_grad(hod_tensor *t, bool on)
 {
-    if (!t)
+    if (hod__null("requires_grad", "tensor", t))
         return NULL;
     if (on && !is_float(t))
         return HOD_FAIL(ARGUMENT, "requires_grad: a tensor of %s has no gradient",
@@ -66,7 +66,7 @@ void hod_zero_grad(hod_tensor *t)
 
 int hod_retain_grad(hod_tensor *t)
 {
-    if (!t)
+    if (hod__null("retain_grad", "tensor", t))
         return -1;
     hod__tape_wanted();
     if (!t->requires_grad)
@@ -78,7 +78,7 @@ int hod_retain_grad(hod_tensor *t)
 
 hod_tensor *hod_detach(hod_tensor *t)
 {
-    if (!t)
+    if (hod__null("detach", "tensor", t))
         return NULL;
     hod_tensor *d = hod__own(hod__tensor_alias(t));
     if (d) {
@@ -91,7 +91,7 @@ hod_tensor *hod_detach(hod_tensor *t)
 
 int hod_add_grad_hook(hod_tensor *t, hod_grad_hook *hook, void *context)
 {
-    if (!t)
+    if (hod__null("add_grad_hook", "tensor", t))
         return -1;
     hod__tape_wanted();
     if (!t->requires_grad)
@@ -110,7 +110,7 @@ int hod_add_grad_hook(hod_tensor *t, hod_grad_hook *hook, void *context)
 
 int hod_remove_grad_hook(hod_tensor *t, hod_grad_hook *hook, void *context)
 {
-    if (!t)
+    if (hod__null("remove_grad_hook", "tensor", t))
         return -1;
     hod__tape_wanted();
     struct hod_grad_meta *m = t->autograd;

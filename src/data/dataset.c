@@ -193,7 +193,8 @@ static int check_rows(hod_tensor *inputs, hod_tensor *targets, int64_t classes)
 
 hod_dataset *hod_tensor_dataset(hod_tensor *inputs, hod_tensor *targets, int64_t classes)
 {
-    if (!inputs || !targets || check_rows(inputs, targets, classes))
+    if (hod__null("tensor_dataset", "inputs", inputs) ||
+        hod__null("tensor_dataset", "targets", targets) || check_rows(inputs, targets, classes))
         return NULL;
     const void *input = hod_tensor_data(inputs), *target = hod_tensor_data(targets);
     rows *r = input && target ? hod__alloc(1, sizeof *r) : NULL;
@@ -236,7 +237,7 @@ static void slice_release(void *job)
 
 hod_dataset *hod_dataset_slice(hod_dataset *d, int64_t first, int64_t count)
 {
-    if (!d)
+    if (hod__null("dataset_slice", "dataset", d))
         return NULL;
     if (first < 0 || count < 1 || count > d->spec.count - first)
         return HOD_FAIL(ARGUMENT, "dataset %s: %lld samples from %lld on, of %lld", d->name,
@@ -281,7 +282,7 @@ static void add_moments(const hod_dataset *d, const void *raw, double *sum, doub
 int hod_dataset_moments(hod_dataset *d, int64_t limit, float mean[HOD_MAX_CHANNELS],
                         float std[HOD_MAX_CHANNELS])
 {
-    if (!d)
+    if (hod__null("dataset_moments", "dataset", d))
         return -1;
     if (!mean || !std)
         return HOD_FAIL_RC(ARGUMENT, "dataset %s: no room for its moments", d->name);

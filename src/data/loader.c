@@ -186,7 +186,7 @@ static int fill_alone(hod_loader *l, int64_t n)
 
 int hod_loader_next(hod_loader *l, int64_t want, hod_batch *out)
 {
-    if (!l || !out)
+    if (hod__null("loader_next", "loader", l) || hod__null("loader_next", "result", out))
         return -1;
     *out = (hod_batch){0};
     if (want < 1)
@@ -221,7 +221,7 @@ hod_position hod_loader_tell(const hod_loader *l)
 
 int hod_loader_seek(hod_loader *l, hod_position to)
 {
-    if (!l)
+    if (hod__null("loader_seek", "loader", l))
         return -1;
     if (to.epoch < 0 || to.epoch > last_epoch || to.sample < 0 || to.sample > l->feed->count)
         return HOD_FAIL_RC(ARGUMENT, "loader: no sample %lld of %lld in epoch %lld",

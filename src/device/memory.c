@@ -333,7 +333,7 @@ static void block_swallow_next(block *b)
 
 static void *fail_wanted(int64_t bytes)
 {
-    char limit[48] = "no limit";
+    char limit[48] = "which the system does not have";
     if (heap.stats.limit)
         snprintf(limit, sizeof limit, "%.1f MiB limit", (double)heap.stats.limit / 1048576.0);
     return HOD_FAIL(MEMORY, "memory: %lld bytes wanted, %s, %.1f MiB allocated, %.1f MiB reserved",

@@ -339,7 +339,7 @@ const char *hod_tensor_file_note(const hod_tensor_file *f, const char *name)
 
 hod_tensor *hod_tensor_file_read(hod_tensor_file *f, int64_t i)
 {
-    if (!f)
+    if (hod__null("tensor_file_read", "file", f))
         return NULL;
     if (i < 0 || i >= f->n)
         return HOD_FAIL(ARGUMENT, "%s: tensor %lld of %lld", f->path, (long long)i,

@@ -130,7 +130,7 @@ static int check_member(hod_module *m, const char *name)
 hod_tensor *hod_parameter_new(hod_module *m, const char *name, hod_parameter_kind kind,
                               hod_shape shape, hod_init init)
 {
-    if (!m || m->failed)
+    if (hod__null("parameter_new", "module", m) || m->failed)
         return NULL;
     hod_tensor *t = check_member(m, name) == 0 ? tensor_new(HOD_F32, shape) : NULL;
     char *copy = t ? hod__strdup(name) : NULL;
@@ -154,7 +154,7 @@ hod_tensor *hod_parameter_new(hod_module *m, const char *name, hod_parameter_kin
 hod_tensor *hod_buffer_new(hod_module *m, const char *name, hod_dtype dtype, hod_shape shape,
                            double initial)
 {
-    if (!m || m->failed)
+    if (hod__null("buffer_new", "module", m) || m->failed)
         return NULL;
     hod_tensor *t = check_member(m, name) == 0 ? tensor_new(dtype, shape) : NULL;
     char *copy = t ? hod__strdup(name) : NULL;
@@ -231,7 +231,7 @@ static void name_failure(const hod_module *m)
 
 hod_tensor *hod_module_call(hod_module *m, hod_tensor *x)
 {
-    if (!m || !x)
+    if (hod__null("call", "module", m) || hod__null("call", "x", x))
         return NULL;
     if (!m->forward)
         return HOD_FAIL(STATE, "%s: has no forward function", m->type);

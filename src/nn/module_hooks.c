@@ -75,7 +75,7 @@ int hod_module_add_hook_make(hod_module *m, hod_module_hook_kind kind, hod_modul
 int hod_module_remove_hook_make(hod_module *m, hod_module_hook_kind kind, hod_module_hook *hook,
                                 void *context)
 {
-    if (!m)
+    if (hod__null("module_remove_hook", "module", m))
         return -1;
     struct hod_module_hooks *h = m->hooks;
     for (int64_t i = h ? h->n : 0; i-- > 0;) {

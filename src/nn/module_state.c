@@ -81,7 +81,7 @@ int hod__init_buffer(const hod_buffer *b)
 
 int hod_module_init(hod_module *m, uint64_t seed)
 {
-    if (!m)
+    if (hod__null("module_init", "module", m))
         return -1;
     for (hod_walk w = hod_parameters(m); hod_walk_next(&w);) {
         if (hod__init_parameter(w.item.module, w.item.parameter, seed) != 0)
@@ -104,7 +104,7 @@ void hod_module_train(hod_module *root, bool training)
 
 int hod_module_freeze(hod_module *m, bool frozen)
 {
-    if (!m)
+    if (hod__null("module_freeze", "module", m))
         return -1;
     for (hod_walk w = hod_parameters(m); hod_walk_next(&w);) {
         hod_zero_grad(w.item.tensor);
@@ -145,7 +145,7 @@ static int convert(hod_tensor *t, hod_dtype dtype)
 
 int hod_module_cast(hod_module *m, hod_dtype dtype)
 {
-    if (!m)
+    if (hod__null("module_cast", "module", m))
         return -1;
     if (dtype != HOD_F32 && dtype != HOD_F64 && dtype != HOD_F16 && dtype != HOD_BF16)
         return HOD_FAIL_RC(ARGUMENT, "module_cast: %s is no float type", hod_dtype_name(dtype));

@@ -50,7 +50,7 @@ static hod_tensor *forward(hod_module *self, hod_tensor *x)
 
 hod_rnn hod_nn_rnn_call(hod_module *self, hod_tensor *x, hod_rnn_options given)
 {
-    if (!self || !x)
+    if (hod__null("nn_rnn", "module", self) || hod__null("nn_rnn", "x", x))
         return (hod_rnn){0};
     if (self->forward != forward) {
         hod__fail(HOD_ERROR_ARGUMENT, "nn_rnn: %s is neither lstm nor gru", self->type);

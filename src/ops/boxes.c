@@ -95,7 +95,7 @@ static bool is_box(const hod_tensor *t)
 
 hod_tensor *hod_box_iou(hod_tensor *x, hod_tensor *y, hod_iou_kind kind)
 {
-    if (!x || !y || !is_box(x) || !is_box(y))
+    if (hod__null("box_iou", "x", x) || hod__null("box_iou", "y", y) || !is_box(x) || !is_box(y))
         return NULL;
     if ((unsigned)kind > HOD_CIOU)
         return HOD_FAIL(ARGUMENT, "box_iou: no kind %d", (int)kind);

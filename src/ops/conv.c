@@ -57,9 +57,11 @@ static int check(const char *name, const hod_attrs_conv *a, const hod_meta *x, c
                                (long long)a->dilation[i], (long long)padding[0],
                                (long long)padding[1]);
         if (room < window)
-            return HOD_FAIL_RC(ARGUMENT, "%s: %s with weights %s: a window of %lld in %lld", name,
-                               HOD_META_TEXT(x), HOD_META_TEXT(w), (long long)window,
-                               (long long)room);
+            return HOD_FAIL_RC(ARGUMENT,
+                               "%s: %s with weights %s: a window of %lld is larger than the %s, "
+                               "%lld with its padding",
+                               name, HOD_META_TEXT(x), HOD_META_TEXT(w), (long long)window,
+                               i == 0 ? "height" : "width", (long long)room);
         y->shape[2 + i] = (room - window) / a->stride[i] + 1;
     }
     return 0;

@@ -94,7 +94,9 @@ static hod_tensor *length_of(hod_tensor *t)
 hod_tensor *hod_ctc_rows_with(hod_tensor *log_p, hod_tensor *target, hod_tensor *input_length,
                               hod_tensor *target_length, hod_ctc_options o)
 {
-    if (!log_p || !target || !input_length || !target_length)
+    if (hod__null("ctc", "log_p", log_p) || hod__null("ctc", "target", target) ||
+        hod__null("ctc", "input_length", input_length) ||
+        hod__null("ctc", "target_length", target_length))
         return NULL;
     const hod_tensor *ints[] = {target, input_length, target_length};
     for (int i = 0; i < HOD_COUNT(ints); i++)

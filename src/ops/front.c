@@ -14,9 +14,9 @@ static int kind_of(hod_dtype t)
 static hod_dtype wider(hod_dtype a, hod_dtype b)
 {
     /* Position in bool < u8 < i32 < i64 < f16, bf16 < f32 < f64. */
-    static const int rank[HOD_DTYPES] = {[HOD_BOOL] = 0, [HOD_U8] = 1,   [HOD_I32] = 2,
-                                         [HOD_I64] = 3,  [HOD_F16] = 4,  [HOD_BF16] = 4,
-                                         [HOD_F32] = 5,  [HOD_F64] = 6};
+    static const int rank[HOD_DTYPES] = {
+        [HOD_BOOL] = 0, [HOD_U8] = 1,   [HOD_I32] = 2, [HOD_I64] = 3,
+        [HOD_F16] = 4,  [HOD_BF16] = 4, [HOD_F32] = 5, [HOD_F64] = 6};
     if (rank[a] == rank[b])
         return a == b ? a : HOD_F32;
     return rank[a] > rank[b] ? a : b;
@@ -63,7 +63,7 @@ static hod_dtype computed_in(uint32_t flags, hod_dtype dtype, int arity)
 
 static hod_tensor *unary(hod_op op, hod_tensor *a)
 {
-    if (!a)
+    if (hod__null(hod__op_info[op].name, "the input", a))
         return NULL;
     hod_tensor *x = hod__cast_to(a, computed_in(hod__op_info[op].flags, a->dtype, 1));
     return hod__op(op, NULL, 1, &x);
@@ -71,7 +71,8 @@ static hod_tensor *unary(hod_op op, hod_tensor *a)
 
 static hod_tensor *binary(hod_op op, hod_tensor *a, hod_tensor *b)
 {
-    if (!a || !b)
+    if (hod__null(hod__op_info[op].name, "the first input", a) ||
+        hod__null(hod__op_info[op].name, "the second input", b))
         return NULL;
     hod_dtype t = computed_in(hod__op_info[op].flags, hod__promote(a, b), 2);
     return hod__op(op, NULL, 2, (hod_tensor *[]){hod__cast_to(a, t), hod__cast_to(b, t)});
@@ -80,7 +81,9 @@ static hod_tensor *binary(hod_op op, hod_tensor *a, hod_tensor *b)
 /* Where the first is a condition it is bool, and the other two share a type. */
 static hod_tensor *ternary(hod_op op, hod_tensor *a, hod_tensor *b, hod_tensor *c)
 {
-    if (!a || !b || !c)
+    const char *name = hod__op_info[op].name;
+    if (hod__null(name, "the condition", a) || hod__null(name, "the second input", b) ||
+        hod__null(name, "the third input", c))
         return NULL;
     uint32_t flags = hod__op_info[op].flags;
     bool chooses = flags & HOD_OPF_CHOOSES;
@@ -116,8 +119,8 @@ static hod_tensor *ternary(hod_op op, hod_tensor *a, hod_tensor *b, hod_tensor *
 int hod__dim(const char *op, int64_t dim, int ndim)
 {
     if (dim < -ndim || dim >= ndim)
-        return HOD_FAIL_RC(ARGUMENT, "%s: no dimension %lld in a tensor of %d", op, (long long)dim,
-                           ndim);
+        return HOD_FAIL_RC(ARGUMENT, "%s: no dimension %lld in a tensor of %d dimensions", op,
+                           (long long)dim, ndim);
     return (int)(dim < 0 ? dim + ndim : dim);
 }
 
@@ -129,12 +132,14 @@ static hod_tensor *reduce_bits(hod_op op, hod_tensor *x, uint32_t dims, bool kee
 
 static hod_tensor *reduce_all(hod_op op, hod_tensor *x)
 {
-    return x ? reduce_bits(op, x, (uint32_t)((1u << x->ndim) - 1), false) : NULL;
+    if (hod__null(hod__op_info[op].name, "the input", x))
+        return NULL;
+    return reduce_bits(op, x, (uint32_t)((1u << x->ndim) - 1), false);
 }
 
 static hod_tensor *reduce_over(hod_op op, hod_tensor *x, hod_shape dims, bool keepdim)
 {
-    if (!x)
+    if (hod__null(hod__op_info[op].name, "the input", x))
         return NULL;
     uint32_t bits = 0;
     if (dims.n < 0 || dims.n > HOD_MAX_DIMS)
@@ -154,7 +159,7 @@ static hod_tensor *reduce_over(hod_op op, hod_tensor *x, hod_shape dims, bool ke
 /* The index of an extreme; a 0-d tensor has one dimension for this purpose. */
 static hod_tensor *reduce_index(hod_op op, hod_tensor *x, int dim)
 {
-    if (!x)
+    if (hod__null(hod__op_info[op].name, "the input", x))
         return NULL;
     int d = hod__dim(hod__op_info[op].name, dim, HOD_MAX(x->ndim, 1));
     return d < 0 ? NULL : reduce_bits(op, x, x->ndim ? 1u << d : 0, false);

@@ -62,24 +62,42 @@ static bool is_soft(const hod_tensor *target)
     return target->dtype <= HOD_BF16;
 }
 
+/* The shape of labels for logits x (of one dimension or more): x's without its classes. */
+static hod_meta labels_for(const hod_tensor *x)
+{
+    hod_meta labels = hod__meta(x);
+    for (int i = 1; i < x->ndim - 1; i++)
+        labels.shape[i] = x->shape[i + 1];
+    labels.ndim--;
+    return labels;
+}
+
 /* logits (N,C,d...) with target (N,d...), or of the same shape when soft. */
 static int check_shapes(const char *name, const hod_tensor *x, const hod_tensor *target)
 {
-    bool fits = x->ndim >= 1;
+    if (x->ndim < 1)
+        return HOD_FAIL_RC(ARGUMENT, "%s: logits (), wanted (N,C)", name);
+    bool fits = true;
     if (is_soft(target)) {
-        fits = fits && hod__loss_same_shape(name, x, target);
+        if (target->ndim == x->ndim - 1)
+            return HOD_FAIL_RC(ARGUMENT, "%s: targets are %s, wanted i64 labels or floats like %s",
+                               name, hod_dtype_name((hod_dtype)target->dtype), HOD_SHAPE_TEXT(x));
+        fits = hod__loss_same_shape(name, x, target);
     } else {
-        fits = fits && target->ndim == x->ndim - 1;
+        fits = target->ndim == x->ndim - 1;
         for (int i = 0; fits && i < target->ndim; i++)
             fits = target->shape[i] == x->shape[i == 0 ? 0 : i + 1];
     }
+    hod_meta labels = labels_for(x);
     if (!fits)
-        return HOD_FAIL_RC(ARGUMENT, "%s: %s with targets %s", name, HOD_SHAPE_TEXT(x),
-                           HOD_SHAPE_TEXT(target));
-    if (x->dtype > HOD_BF16 || target->dtype == HOD_BOOL)
-        return HOD_FAIL_RC(ARGUMENT, "%s: %s with targets of %s", name,
-                           hod_dtype_name((hod_dtype)x->dtype),
-                           hod_dtype_name((hod_dtype)target->dtype));
+        return HOD_FAIL_RC(ARGUMENT, "%s: %s with targets %s, wanted %s", name, HOD_SHAPE_TEXT(x),
+                           HOD_SHAPE_TEXT(target), HOD_META_TEXT(&labels));
+    if (x->dtype > HOD_BF16)
+        return HOD_FAIL_RC(ARGUMENT, "%s: logits are %s, wanted floats", name,
+                           hod_dtype_name((hod_dtype)x->dtype));
+    if (target->dtype == HOD_BOOL)
+        return HOD_FAIL_RC(ARGUMENT, "%s: targets are bool, wanted i64 labels or floats like %s",
+                           name, HOD_SHAPE_TEXT(x));
     return 0;
 }
 
@@ -99,10 +117,12 @@ static hod_tensor *class_weights(const rows *r, hod_tensor *w)
 /* Checks and fills r; 0 or -1. */
 static int rows_of(rows *r, hod_tensor *x, hod_tensor *target, const hod_cross_entropy_options *o)
 {
-    if (!x || !target || check_shapes(r->name, x, target) != 0)
+    if (hod__null(r->name, "x", x) || hod__null(r->name, "target", target) ||
+        check_shapes(r->name, x, target) != 0)
         return -1;
     if (!(o->label_smoothing >= 0 && o->label_smoothing <= 1))
-        return HOD_FAIL_RC(ARGUMENT, "%s: label smoothing %g", r->name, o->label_smoothing);
+        return HOD_FAIL_RC(ARGUMENT, "%s: label smoothing %g, wanted 0 to 1", r->name,
+                           o->label_smoothing);
     bool soft = is_soft(target);
     int64_t ignore = ignored_label(o);
     r->one_row = x->ndim == 1;
@@ -286,7 +306,8 @@ static int check_places(const hod_tensor *target, int64_t k)
 /* The two neighbours' shares are the one hat function max(0, 1 - |k - place|). */
 hod_tensor *hod_distribution_focal_rows(hod_tensor *logits, hod_tensor *target)
 {
-    if (!logits || !target)
+    if (hod__null("distribution_focal", "logits", logits) ||
+        hod__null("distribution_focal", "target", target))
         return NULL;
     if (logits->ndim != 2 || target->ndim != 1 || target->shape[0] != logits->shape[0] ||
         logits->dtype > HOD_BF16)

@@ -8,7 +8,8 @@
 /* Brings the two to one type and hands the difference's parts to the losses; false: an error. */
 static bool prepare(const char *name, hod_tensor **x, hod_tensor **target)
 {
-    if (!*x || !*target || !hod__loss_same_shape(name, *x, *target))
+    if (hod__null(name, "x", *x) || hod__null(name, "target", *target) ||
+        !hod__loss_same_shape(name, *x, *target))
         return false;
     *x = hod__loss_wide(*x);
     *target = hod__loss_like(*target, *x);
@@ -40,7 +41,7 @@ hod_loss hod_l1(hod_tensor *x, hod_tensor *target)
 hod_tensor *hod_smooth_l1_each(hod_tensor *x, hod_tensor *target, double beta)
 {
     if (!(beta >= 0))
-        return HOD_FAIL(ARGUMENT, "smooth_l1: beta %g", beta);
+        return HOD_FAIL(ARGUMENT, "smooth_l1: beta %g, must not be negative", beta);
     if (!prepare("smooth_l1", &x, &target))
         return NULL;
     hod_tensor *d = hod_abs(hod_sub(x, target));
@@ -58,7 +59,7 @@ hod_loss hod_smooth_l1(hod_tensor *x, hod_tensor *target, double beta)
 hod_tensor *hod_huber_each(hod_tensor *x, hod_tensor *target, double delta)
 {
     if (!(delta > 0))
-        return HOD_FAIL(ARGUMENT, "huber: delta %g", delta);
+        return HOD_FAIL(ARGUMENT, "huber: delta %g, must be positive", delta);
     if (!prepare("huber", &x, &target))
         return NULL;
     hod_tensor *d = hod_abs(hod_sub(x, target));
@@ -187,7 +188,8 @@ hod_loss hod_bce_with_logits_with(hod_tensor *x, hod_tensor *target, hod_bce_opt
 hod_tensor *hod_focal_each(hod_tensor *x, hod_tensor *target, double alpha, double gamma)
 {
     if (!(gamma >= 0) || !(alpha <= 1))
-        return HOD_FAIL(ARGUMENT, "focal: alpha %g, gamma %g", alpha, gamma);
+        return HOD_FAIL(ARGUMENT, "focal: alpha %g, gamma %g; wanted alpha <= 1, gamma >= 0", alpha,
+                        gamma);
     if (!prepare("focal", &x, &target))
         return NULL;
     hod_tensor *rest = hod_sub(hod__loss_number(x, 1), target);

@@ -38,7 +38,8 @@ static hod_tensor *flat(hod_tensor *t)
 
 hod_tensor *hod_dice_rows(hod_tensor *p, hod_tensor *target, double smooth)
 {
-    if (!p || !target || !hod__loss_same_shape("dice", p, target))
+    if (hod__null("dice", "p", p) || hod__null("dice", "target", target) ||
+        !hod__loss_same_shape("dice", p, target))
         return NULL;
     if (p->ndim < 1 || !(smooth >= 0))
         return HOD_FAIL(ARGUMENT, "dice: of %s with smooth %g", HOD_SHAPE_TEXT(p), smooth);
@@ -60,7 +61,7 @@ hod_loss hod_dice(hod_tensor *p, hod_tensor *target, double smooth)
 
 hod_tensor *hod_cosine_similarity(hod_tensor *a, hod_tensor *b, int dim, double eps)
 {
-    if (!a || !b)
+    if (hod__null("cosine_similarity", "a", a) || hod__null("cosine_similarity", "b", b))
         return NULL;
     a = hod__loss_wide(a);
     b = hod__loss_like(b, a);
@@ -78,7 +79,8 @@ hod_tensor *hod_cosine_similarity(hod_tensor *a, hod_tensor *b, int dim, double 
 /* eps below the root, as PyTorch's, bounds the slope at 0. */
 hod_tensor *hod_cosine_embedding_rows(hod_tensor *a, hod_tensor *b, hod_tensor *y, double margin)
 {
-    if (!a || !b || !y || !hod__loss_same_shape("cosine_embedding", a, b))
+    if (hod__null("cosine_embedding", "a", a) || hod__null("cosine_embedding", "b", b) ||
+        hod__null("cosine_embedding", "y", y) || !hod__loss_same_shape("cosine_embedding", a, b))
         return NULL;
     if (a->ndim < 1 || y->ndim != a->ndim - 1 ||
         memcmp(a->shape, y->shape, (size_t)y->ndim * sizeof *y->shape) != 0)
@@ -122,7 +124,9 @@ static hod_tensor *distance(hod_tensor *a, hod_tensor *b, double p, double eps)
 hod_tensor *hod_triplet_margin_rows_with(hod_tensor *anchor, hod_tensor *positive,
                                          hod_tensor *negative, hod_triplet_options o)
 {
-    if (!anchor || !positive || !negative ||
+    if (hod__null("triplet_margin", "anchor", anchor) ||
+        hod__null("triplet_margin", "positive", positive) ||
+        hod__null("triplet_margin", "negative", negative) ||
         !hod__loss_same_shape("triplet_margin", anchor, positive) ||
         !hod__loss_same_shape("triplet_margin", anchor, negative))
         return NULL;

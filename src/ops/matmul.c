@@ -13,8 +13,8 @@ int hod__shape_matmul(const hod_op_call *c, const hod_meta *in, hod_meta *out)
         return HOD_FAIL_RC(ARGUMENT, "matmul: %s x %s: two dimensions are the least",
                            HOD_META_TEXT(a), HOD_META_TEXT(b));
     if (a->dtype != b->dtype || a->dtype > HOD_BF16)
-        return HOD_FAIL_RC(ARGUMENT, "matmul: of %s and %s", hod_dtype_name(a->dtype),
-                           hod_dtype_name(b->dtype));
+        return HOD_FAIL_RC(ARGUMENT, "matmul: of %s and %s, wanted floats",
+                           hod_dtype_name(a->dtype), hod_dtype_name(b->dtype));
     bool ta = c->attrs->matmul.ta, tb = c->attrs->matmul.tb;
     int64_t m = a->shape[a->ndim - (ta ? 1 : 2)], ka = a->shape[a->ndim - (ta ? 2 : 1)];
     int64_t n = b->shape[b->ndim - (tb ? 2 : 1)], kb = b->shape[b->ndim - (tb ? 1 : 2)];

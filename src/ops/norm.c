@@ -44,7 +44,7 @@ static hod_shape all_dims(const hod_tensor *x)
 
 hod_tensor *hod_mean_over(hod_tensor *x, hod_shape dims, bool keepdim)
 {
-    int64_t n = x ? folded("mean", x, &dims) : -1;
+    int64_t n = hod__null("mean", "x", x) ? -1 : folded("mean", x, &dims);
     if (n < 0)
         return NULL;
     hod_tensor *sum = hod_sum_over(hod__computed(x), dims, keepdim);
@@ -53,12 +53,12 @@ hod_tensor *hod_mean_over(hod_tensor *x, hod_shape dims, bool keepdim)
 
 hod_tensor *hod_mean(hod_tensor *x)
 {
-    return x ? hod_mean_over(x, all_dims(x), false) : NULL;
+    return hod__null("mean", "x", x) ? NULL : hod_mean_over(x, all_dims(x), false);
 }
 
 hod_tensor *hod_var_over(hod_tensor *x, hod_shape dims, bool keepdim, int correction)
 {
-    int64_t n = x ? folded("var", x, &dims) : -1;
+    int64_t n = hod__null("var", "x", x) ? -1 : folded("var", x, &dims);
     if (n < 0)
         return NULL;
     hod_tensor *c = hod__computed(x);
@@ -80,9 +80,15 @@ static hod_tensor *shift_of(hod_tensor *x, int dim)
     return m ? hod_where(hod_isfinite(m), m, hod_full((hod_dtype)m->dtype, HOD_SHAPE(), 0)) : NULL;
 }
 
+/* x in the type to compute in, once dim is known to be one of its dimensions. */
+static hod_tensor *checked(const char *name, hod_tensor *x, int dim)
+{
+    return hod__null(name, "x", x) || hod__dim(name, dim, x->ndim) < 0 ? NULL : hod__computed(x);
+}
+
 hod_tensor *hod_softmax(hod_tensor *x, int dim)
 {
-    hod_tensor *c = hod__computed(x);
+    hod_tensor *c = checked("softmax", x, dim);
     hod_tensor *e = c ? hod_exp(hod_sub(c, shift_of(c, dim))) : NULL;
     if (!e)
         return NULL;
@@ -93,7 +99,7 @@ hod_tensor *hod_softmax(hod_tensor *x, int dim)
 
 hod_tensor *hod_log_softmax(hod_tensor *x, int dim)
 {
-    hod_tensor *c = hod__computed(x);
+    hod_tensor *c = checked("log_softmax", x, dim);
     hod_tensor *z = c ? hod_sub(c, shift_of(c, dim)) : NULL;
     return z ? hod__like(hod_sub(z, hod_log(hod_sum_keep(hod_exp(z), dim))), x) : NULL;
 }
@@ -161,7 +167,8 @@ hod_tensor *hod_layer_norm_plain(hod_tensor *x, int dims, double eps)
 
 hod_tensor *hod_layer_norm(hod_tensor *x, hod_tensor *w, hod_tensor *b, double eps)
 {
-    if (!x || !w || !b)
+    if (hod__null("layer_norm", "x", x) || hod__null("layer_norm", "w", w) ||
+        hod__null("layer_norm", "b", b))
         return NULL;
     if (!fits_trailing(w, x) || b->ndim != w->ndim || !fits_trailing(b, x))
         return HOD_FAIL(ARGUMENT, "layer_norm: %s with weights %s and %s", HOD_SHAPE_TEXT(x),
@@ -197,7 +204,7 @@ static hod_tensor *channel_affine(const char *name, hod_tensor *y, hod_tensor *w
 
 hod_tensor *hod_group_norm_plain(hod_tensor *x, int64_t groups, double eps)
 {
-    if (!x)
+    if (hod__null("group_norm", "x", x))
         return NULL;
     if (x->ndim < 2 || groups < 1 || x->shape[1] % groups != 0)
         return HOD_FAIL(ARGUMENT, "group_norm: %s in %lld groups of channels", HOD_SHAPE_TEXT(x),
@@ -246,7 +253,7 @@ hod_tensor *hod_batch_norm_plain(hod_tensor *x, hod_tensor *mean, hod_tensor *va
 hod_tensor *hod_batch_norm(hod_tensor *x, hod_tensor *mean, hod_tensor *var, hod_tensor *w,
                            hod_tensor *b, double eps)
 {
-    if (!x)
+    if (hod__null("batch_norm", "x", x))
         return NULL;
     if (x->ndim < 2)
         return HOD_FAIL(ARGUMENT, "batch_norm: %s has no channels", HOD_SHAPE_TEXT(x));
@@ -280,10 +287,10 @@ hod_tensor *hod_batch_norm_train(hod_tensor *x, hod_tensor *w, hod_tensor *b, do
 
 hod_tensor *hod_dropout(hod_tensor *x, double p)
 {
-    if (!x)
+    if (hod__null("dropout", "x", x))
         return NULL;
     if (!(p >= 0 && p <= 1))
-        return HOD_FAIL(ARGUMENT, "dropout: probability %g", p);
+        return HOD_FAIL(ARGUMENT, "dropout: probability %g, wanted 0 to 1", p);
     if (p == 0)
         return x;
     hod_tensor *kept = hod_ge_scalar(hod_uniform(hod_tensor_shape(x)), p);

@@ -43,7 +43,10 @@ static int pooled(const char *name, const hod_attrs_pool *a, const hod_meta *x, 
                                (long long)a->stride[i], (long long)a->dilation[i],
                                (long long)padding[0], (long long)padding[1]);
         if (room < span)
-            return HOD_FAIL_RC(ARGUMENT, "%s: a window of %lld in %lld", name, (long long)span,
+            return HOD_FAIL_RC(ARGUMENT,
+                               "%s: %s: a window of %lld is larger than the %s, %lld with its "
+                               "padding",
+                               name, HOD_META_TEXT(x), (long long)span, i == 0 ? "height" : "width",
                                (long long)room);
         y->shape[2 + i] = (room - span) / a->stride[i] + 1;
     }

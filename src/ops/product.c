@@ -24,7 +24,7 @@ static hod_tensor *rows_matmul(hod_tensor *x, hod_tensor *b, bool tb)
 
 hod_tensor *hod_matmul(hod_tensor *a, hod_tensor *b)
 {
-    if (!a || !b)
+    if (hod__null("matmul", "a", a) || hod__null("matmul", "b", b))
         return NULL;
     if (a->ndim == 0 || b->ndim == 0)
         return HOD_FAIL(ARGUMENT, "matmul: %s x %s: a scalar has no rows", HOD_SHAPE_TEXT(a),
@@ -42,11 +42,15 @@ hod_tensor *hod_matmul(hod_tensor *a, hod_tensor *b)
 
 hod_tensor *hod_linear_nobias(hod_tensor *x, hod_tensor *w)
 {
-    if (!x || !w)
+    if (hod__null("linear", "x", x) || hod__null("linear", "w", w))
         return NULL;
-    if (x->ndim < 1 || w->ndim != 2 || x->shape[x->ndim - 1] != w->shape[1])
-        return HOD_FAIL(ARGUMENT, "linear: %s with weights %s: the last size of both is the same",
+    if (x->ndim < 1 || w->ndim != 2)
+        return HOD_FAIL(ARGUMENT, "linear: %s with weights %s, wanted (...,I) with weights (O,I)",
                         HOD_SHAPE_TEXT(x), HOD_SHAPE_TEXT(w));
+    if (x->shape[x->ndim - 1] != w->shape[1])
+        return HOD_FAIL(ARGUMENT, "linear: %s with weights %s: last sizes %lld and %lld differ",
+                        HOD_SHAPE_TEXT(x), HOD_SHAPE_TEXT(w), (long long)x->shape[x->ndim - 1],
+                        (long long)w->shape[1]);
     hod_dtype t = hod__promote(x, w);
     return rows_matmul(hod__cast_to(x, t), hod__cast_to(w, t), true);
 }
@@ -54,9 +58,11 @@ hod_tensor *hod_linear_nobias(hod_tensor *x, hod_tensor *w)
 hod_tensor *hod_linear(hod_tensor *x, hod_tensor *w, hod_tensor *b)
 {
     hod_tensor *y = hod_linear_nobias(x, w);
-    if (y && b && (b->ndim != 1 || b->shape[0] != w->shape[0]))
-        return HOD_FAIL(ARGUMENT, "linear: bias %s with weights %s", HOD_SHAPE_TEXT(b),
-                        HOD_SHAPE_TEXT(w));
+    if (!y || hod__null("linear", "b", b))
+        return NULL;
+    if (b->ndim != 1 || b->shape[0] != w->shape[0])
+        return HOD_FAIL(ARGUMENT, "linear: bias %s with weights %s, wanted (%lld)",
+                        HOD_SHAPE_TEXT(b), HOD_SHAPE_TEXT(w), (long long)w->shape[0]);
     return hod_add(y, b);
 }
 
@@ -209,7 +215,7 @@ static void same_padding(const hod_tensor *w, const int64_t dilation[2], int64_t
 
 hod_tensor *hod_conv2d_with(hod_tensor *x, hod_tensor *w, hod_conv2d_options o)
 {
-    if (!x || !w)
+    if (hod__null("conv2d", "x", x) || hod__null("conv2d", "w", w))
         return NULL;
     hod_attrs a;
     memset(&a, 0, sizeof a);
@@ -228,7 +234,7 @@ hod_tensor *hod_conv2d_with(hod_tensor *x, hod_tensor *w, hod_conv2d_options o)
 
 hod_tensor *hod_add_channels(hod_tensor *x, hod_tensor *b)
 {
-    if (!x || !b)
+    if (hod__null("add_channels", "x", x) || hod__null("add_channels", "b", b))
         return NULL;
     if (x->ndim < 2 || b->ndim != 1 || b->shape[0] != x->shape[1])
         return HOD_FAIL(ARGUMENT, "add_channels: %s with %s", HOD_SHAPE_TEXT(x), HOD_SHAPE_TEXT(b));

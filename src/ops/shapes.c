@@ -117,8 +117,8 @@ static int check_shape(const char *name, const hod_shape *s)
         return HOD_FAIL_RC(ARGUMENT, "%s: %d dimensions, at most %d", name, s->n, HOD_MAX_DIMS);
     for (int i = 0; i < s->n; i++)
         if (s->d[i] < 0)
-            return HOD_FAIL_RC(ARGUMENT, "%s: size %lld of dimension %d", name, (long long)s->d[i],
-                               i);
+            return HOD_FAIL_RC(ARGUMENT, "%s: size %lld of dimension %d, must not be negative",
+                               name, (long long)s->d[i], i);
     if (hod__numel(s->n, s->d) < 0)
         return HOD_FAIL_RC(ARGUMENT, "%s: more elements than 64 bits count", name);
     return 0;
@@ -185,9 +185,10 @@ int hod__shape_slice(const hod_op_call *c, const hod_meta *in, hod_meta *out)
                            HOD_META_TEXT(in));
     int64_t size = in->shape[s->dim];
     if (s->step < 1 || s->start < 0 || s->stop < s->start || s->stop > size)
-        return HOD_FAIL_RC(ARGUMENT, "slice: %lld to %lld by %lld of dimension %lld of %s",
+        return HOD_FAIL_RC(ARGUMENT,
+                           "slice: %lld to %lld by %lld in dimension %lld of %s, which has %lld",
                            (long long)s->start, (long long)s->stop, (long long)s->step,
-                           (long long)s->dim, HOD_META_TEXT(in));
+                           (long long)s->dim, HOD_META_TEXT(in), (long long)size);
     *out = *in;
     out->shape[s->dim] = s->stop > s->start ? (s->stop - s->start - 1) / s->step + 1 : 0;
     return 0;

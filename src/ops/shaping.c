@@ -143,7 +143,8 @@ hod_tensor *hod_ge_scalar(hod_tensor *x, double s)
 hod_tensor *hod_clamp(hod_tensor *x, double low, double high)
 {
     if (!(low <= high))
-        return HOD_FAIL(ARGUMENT, "clamp: from %g to %g", low, high);
+        return HOD_FAIL(ARGUMENT, "clamp: from %g to %g, the first must not be the greater", low,
+                        high);
     return hod_clip(x, number(x, low), number(x, high));
 }
 
@@ -206,32 +207,44 @@ hod_tensor *hod__reshape_to(hod_tensor *t, int ndim, const int64_t *shape)
     return with_shape(HOD_OP_reshape, t, &s);
 }
 
-/* Fills the one open size; an impossible request is left for the shape rule to refuse. */
-static void close_shape(const hod_tensor *x, hod_shape *shape)
+/* Fills the one open size. The product of the others where x cannot be divided by it, else -1; any
+ * other impossible request is left for the shape rule to refuse. */
+static int64_t close_shape(const hod_tensor *x, hod_shape *shape)
 {
     int open = -1;
     int64_t others = 1;
-    for (int i = 0; i < shape->n && i < HOD_MAX_DIMS; i++)
+    if (shape->n > HOD_MAX_DIMS)
+        return -1;
+    for (int i = 0; i < shape->n; i++)
         if (shape->d[i] == -1 && open < 0)
             open = i;
         else if (!hod__mul_size(others, shape->d[i], &others))
-            return;
+            return -1;
     int64_t n = hod_tensor_numel(x);
-    if (open >= 0 && others > 0 && n % others == 0)
-        shape->d[open] = n / others;
+    if (open < 0 || others < 0)
+        return -1;
+    if (others == 0 || n % others != 0)
+        return others;
+    shape->d[open] = n / others;
+    return -1;
 }
 
 hod_tensor *hod_reshape(hod_tensor *x, hod_shape shape)
 {
-    if (!x)
+    if (hod__null("reshape", "x", x))
         return NULL;
-    close_shape(x, &shape);
+    hod_shape asked = shape;
+    int64_t others = close_shape(x, &shape);
+    if (others >= 0)
+        return HOD_FAIL(ARGUMENT, "reshape: %s has %lld elements, which %lld does not divide: %s",
+                        HOD_SHAPE_TEXT(x), (long long)hod_tensor_numel(x), (long long)others,
+                        hod__shape_text(asked.n, asked.d, (char[96]){0}, 96));
     return hod__reshape_to(x, shape.n, shape.d);
 }
 
 hod_tensor *hod_flatten(hod_tensor *x, int from)
 {
-    if (!x)
+    if (hod__null("flatten", "x", x))
         return NULL;
     int d = hod__dim("flatten", from, HOD_MAX(x->ndim, 1));
     if (d < 0)
@@ -244,7 +257,7 @@ hod_tensor *hod_flatten(hod_tensor *x, int from)
 
 hod_tensor *hod_squeeze(hod_tensor *x, int dim)
 {
-    if (!x)
+    if (hod__null("squeeze", "x", x))
         return NULL;
     int d = hod__dim("squeeze", dim, x->ndim);
     if (d < 0)
@@ -260,7 +273,7 @@ hod_tensor *hod_squeeze(hod_tensor *x, int dim)
 
 hod_tensor *hod_unsqueeze(hod_tensor *x, int dim)
 {
-    if (!x)
+    if (hod__null("unsqueeze", "x", x))
         return NULL;
     int d = hod__dim("unsqueeze", dim, x->ndim + 1);
     if (d < 0)
@@ -280,7 +293,7 @@ hod_tensor *hod_unsqueeze(hod_tensor *x, int dim)
 
 hod_tensor *hod_permute_to(hod_tensor *x, hod_shape order)
 {
-    if (!x)
+    if (hod__null("permute", "x", x))
         return NULL;
     hod_attrs a;
     memset(&a, 0, sizeof a);
@@ -293,7 +306,7 @@ hod_tensor *hod_permute_to(hod_tensor *x, hod_shape order)
 
 hod_tensor *hod_transpose(hod_tensor *x, int a, int b)
 {
-    if (!x)
+    if (hod__null("transpose", "x", x))
         return NULL;
     int da = hod__dim("transpose", a, x->ndim), db = hod__dim("transpose", b, x->ndim);
     if (da < 0 || db < 0)
@@ -306,7 +319,7 @@ hod_tensor *hod_transpose(hod_tensor *x, int a, int b)
 
 hod_tensor *hod_expand(hod_tensor *x, hod_shape shape)
 {
-    if (!x)
+    if (hod__null("expand", "x", x))
         return NULL;
     if (shape.n < 0 || shape.n > HOD_MAX_DIMS)
         return HOD_FAIL(ARGUMENT, "expand: %d dimensions, at most %d", shape.n, HOD_MAX_DIMS);
@@ -334,7 +347,7 @@ static hod_tensor *slice_back(hod_tensor *x, int d, int64_t start, int64_t stop,
 
 hod_tensor *hod_slice_step(hod_tensor *x, int dim, int64_t start, int64_t stop, int64_t step)
 {
-    if (!x)
+    if (hod__null("slice", "x", x))
         return NULL;
     int d = hod__dim("slice", dim, x->ndim);
     if (d < 0)
@@ -360,15 +373,15 @@ hod_tensor *hod_slice(hod_tensor *x, int dim, int64_t start, int64_t stop)
 
 hod_tensor *hod_select(hod_tensor *x, int dim, int64_t index)
 {
-    if (!x)
+    if (hod__null("select", "x", x))
         return NULL;
     int d = hod__dim("select", dim, x->ndim);
     if (d < 0)
         return NULL;
     int64_t size = x->shape[d], at = index < 0 ? index + size : index;
     if (at < 0 || at >= size)
-        return HOD_FAIL(ARGUMENT, "select: index %lld of dimension %d of %s", (long long)index, d,
-                        HOD_SHAPE_TEXT(x));
+        return HOD_FAIL(ARGUMENT, "select: index %lld in dimension %d of %s, which has %lld",
+                        (long long)index, d, HOD_SHAPE_TEXT(x), (long long)x->shape[d]);
     return hod_squeeze(hod_slice(x, d, at, at + 1), d);
 }
 
@@ -390,9 +403,9 @@ static hod_tensor *concat_some(int n, hod_tensor *const *x, int dim)
 hod_tensor *hod_concat(int n, hod_tensor *const *x, int dim)
 {
     if (n < 1 || !x)
-        return HOD_FAIL(ARGUMENT, "concat: of %d tensors", x ? n : 0);
+        return HOD_FAIL(ARGUMENT, "concat: of %d tensors, at least 1 wanted", x ? n : 0);
     for (int i = 0; i < n; i++)
-        if (!x[i])
+        if (hod__null("concat", "an input", x[i]))
             return NULL;
     int d = hod__dim("concat", dim, x[0]->ndim);
     return d < 0 ? NULL : concat_some(n, x, d);
@@ -401,8 +414,8 @@ hod_tensor *hod_concat(int n, hod_tensor *const *x, int dim)
 hod_tensor *hod_stack(int n, hod_tensor *const *x, int dim)
 {
     if (n < 1 || !x)
-        return HOD_FAIL(ARGUMENT, "stack: of %d tensors", x ? n : 0);
-    if (!x[0])
+        return HOD_FAIL(ARGUMENT, "stack: of %d tensors, at least 1 wanted", x ? n : 0);
+    if (hod__null("stack", "an input", x[0]))
         return NULL;
     int d = hod__dim("stack", dim, x[0]->ndim + 1);
     hod_tensor **rows = d < 0 ? NULL : hod__alloc((size_t)n, sizeof *rows);
@@ -417,7 +430,7 @@ hod_tensor *hod_stack(int n, hod_tensor *const *x, int dim)
 
 hod_tensor *hod_pad(hod_tensor *x, int dim, int64_t before, int64_t after, double value)
 {
-    if (!x)
+    if (hod__null("pad", "x", x))
         return NULL;
     int d = hod__dim("pad", dim, x->ndim);
     if (d < 0)
@@ -425,7 +438,8 @@ hod_tensor *hod_pad(hod_tensor *x, int dim, int64_t before, int64_t after, doubl
     int64_t padded;
     if (before < 0 || after < 0 || __builtin_add_overflow(before, x->shape[d], &padded) ||
         __builtin_add_overflow(padded, after, &padded))
-        return HOD_FAIL(ARGUMENT, "pad: by %lld and %lld", (long long)before, (long long)after);
+        return HOD_FAIL(ARGUMENT, "pad: by %lld and %lld%s", (long long)before, (long long)after,
+                        before < 0 || after < 0 ? ", must not be negative" : ": too large");
     hod_attrs a;
     memset(&a, 0, sizeof a);
     if (value == 0) {
@@ -444,7 +458,7 @@ hod_tensor *hod_pad(hod_tensor *x, int dim, int64_t before, int64_t after, doubl
 
 hod_tensor *hod_gather(hod_tensor *x, int dim, hod_tensor *index)
 {
-    if (!x || !index)
+    if (hod__null("gather", "x", x) || hod__null("gather", "index", index))
         return NULL;
     int d = hod__dim("gather", dim, HOD_MAX(x->ndim, 1));
     if (d < 0)
@@ -462,7 +476,7 @@ hod_tensor *hod_embedding(hod_tensor *w, hod_tensor *index)
 
 hod_tensor *hod_index_select(hod_tensor *x, int dim, hod_tensor *index)
 {
-    if (!x || !index)
+    if (hod__null("index_select", "x", x) || hod__null("index_select", "index", index))
         return NULL;
     int d = hod__dim("index_select", dim, x->ndim);
     if (d < 0)

@@ -1,5 +1,6 @@
 /* An optimizer: which parameters it moves, their state, and what may be asked about them. */
 #include "optim/optim.h"
+#include <math.h>
 #include <stdio.h>
 
 static atomic_uint_fast64_t last_id;
@@ -94,7 +95,7 @@ static int add(hod_optimizer *o, const hod_named *item)
 
 hod_optimizer *hod_optimizer_new(hod_module *m, hod_optimizer_spec spec)
 {
-    if (!m || fill_defaults(&spec) != 0)
+    if (hod__null("optimizer_new", "module", m) || fill_defaults(&spec) != 0)
         return NULL;
     hod_optimizer *o = hod__alloc(1, sizeof *o);
     if (!o)
@@ -149,29 +150,32 @@ void hod_optimizer_free(hod_optimizer *o)
 
 hod_optimizer_spec hod_optimizer_settings(const hod_optimizer *o)
 {
-    return o->spec;
+    return hod__null("optimizer_settings", "optimizer", o) ? (hod_optimizer_spec){0} : o->spec;
 }
 
 void hod_optimizer_set_lr(hod_optimizer *o, double lr)
 {
-    o->spec.lr = lr;
+    if (!hod__null("optimizer_set_lr", "optimizer", o))
+        o->spec.lr = lr;
 }
 
 double hod_optimizer_lr(const hod_optimizer *o)
 {
-    return o->spec.lr;
+    return hod__null("optimizer_lr", "optimizer", o) ? NAN : o->spec.lr;
 }
 
 int hod_optimizer_set_decay(hod_optimizer *o, const char *name, bool on)
 {
-    for (int64_t i = 0; o && i < o->n; i++)
+    if (hod__null("optimizer_set_decay", "optimizer", o) ||
+        hod__null("optimizer_set_decay", "name", name))
+        return -1;
+    for (int64_t i = 0; i < o->n; i++)
         if (strcmp(o->entries[i].name, name) == 0) {
             o->entries[i].decays = on;
             return 0;
         }
-    return o ? HOD_FAIL_RC(ARGUMENT, "%s: no parameter is named \"%s\"",
-                           hod__optim_rules[o->spec.kind].name, name)
-             : -1;
+    return HOD_FAIL_RC(ARGUMENT, "%s: no parameter is named \"%s\"",
+                       hod__optim_rules[o->spec.kind].name, name);
 }
 
 int64_t hod_optimizer_count(const hod_optimizer *o)
@@ -237,7 +241,7 @@ static int swap(hod_tensor *a, hod_tensor *b)
 
 int hod_optimizer_swap_ema(hod_optimizer *o)
 {
-    if (!o)
+    if (hod__null("optimizer_swap_ema", "optimizer", o))
         return -1;
     if (o->spec.ema == 0)
         return HOD_FAIL_RC(STATE, "%s: keeps no moving average of its parameters",

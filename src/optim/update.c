@@ -39,7 +39,7 @@ static int cohort_of(hod_optimizer *o, const hod_optim_entry *e)
 
 int hod_update_prepare(hod_optimizer *o, const hod_update_spec *spec)
 {
-    if (!o || hod_error())
+    if (hod__null("update", "optimizer", o) || hod__null("update", "spec", spec) || hod_error())
         return -1;
     if (!(spec->clip_norm >= 0))
         return HOD_FAIL_RC(ARGUMENT, "update: clip_norm = %g, must not be negative",
@@ -194,7 +194,7 @@ static int body(hod_optimizer *o, const hod_update_spec *spec)
 
 int hod_update_body(hod_optimizer *o, const hod_update_spec *spec)
 {
-    if (!o || hod_error())
+    if (hod__null("update", "optimizer", o) || hod__null("update", "spec", spec) || hod_error())
         return -1;
     if (!touch(o))
         return 0;
@@ -209,7 +209,7 @@ int hod_update_body(hod_optimizer *o, const hod_update_spec *spec)
 
 int hod_update_finish(hod_optimizer *o, const hod_update_spec *spec, hod_update_result *result)
 {
-    if (!o || hod_error())
+    if (hod__null("update", "optimizer", o) || hod__null("update", "spec", spec) || hod_error())
         return -1;
     hod_update_result r = {0};
     for (int64_t i = 0; i < o->n; i++)
@@ -244,7 +244,7 @@ int hod_update_make(hod_optimizer *o, const hod_update_spec *spec, hod_update_re
 
 int hod_gradients_scale(hod_optimizer *o, double factor)
 {
-    if (!o)
+    if (hod__null("gradients_scale", "optimizer", o))
         return -1;
     HOD_NO_GRAD(n);
     for (int64_t i = 0; i < o->n; i++) {
@@ -260,7 +260,7 @@ int hod_gradients_scale(hod_optimizer *o, double factor)
 
 double hod_gradients_norm(hod_optimizer *o)
 {
-    if (!o)
+    if (hod__null("gradients_norm", "optimizer", o))
         return NAN;
     HOD_SCOPE(s);
     HOD_NO_GRAD(n);

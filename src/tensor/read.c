@@ -119,7 +119,7 @@ int hod_read_ints(const hod_tensor *t, int64_t *out, int64_t n)
 double hod_item(const hod_tensor *t)
 {
     double x = NAN;
-    if (!t)
+    if (hod__null("item", "tensor", t))
         return x;
     if (hod__numel(t->ndim, t->shape) != 1) {
         hod__fail(HOD_ERROR_ARGUMENT, "item: %s has %lld elements, wanted 1", HOD_SHAPE_TEXT(t),

@@ -88,7 +88,7 @@ static int dim_index(const char *what, const hod_tensor *t, int dim)
 
 int64_t hod_tensor_size(const hod_tensor *t, int dim)
 {
-    if (!t)
+    if (hod__null("tensor_size", "tensor", t))
         return 0;
     int i = dim_index("tensor_size", t, dim);
     return i < 0 ? 0 : t->shape[i];
@@ -96,7 +96,7 @@ int64_t hod_tensor_size(const hod_tensor *t, int dim)
 
 int64_t hod_tensor_stride(const hod_tensor *t, int dim)
 {
-    if (!t)
+    if (hod__null("tensor_stride", "tensor", t))
         return 0;
     int i = dim_index("tensor_stride", t, dim);
     return i < 0 ? 0 : t->strides[i];
@@ -124,12 +124,14 @@ uint32_t hod_tensor_version(const hod_tensor *t)
 
 const void *hod_tensor_data(const hod_tensor *t)
 {
-    return t && hod__read_begin(t) == 0 ? hod__data(t) : NULL;
+    if (hod__null("tensor_data", "tensor", t))
+        return NULL;
+    return hod__read_begin(t) == 0 ? hod__data(t) : NULL;
 }
 
 void *hod_tensor_mutable_data(hod_tensor *t)
 {
-    if (!t || hod__read_begin(t))
+    if (hod__null("tensor_mutable_data", "tensor", t) || hod__read_begin(t))
         return NULL;
     if (hod__overlaps_itself(t))
         return HOD_FAIL(STATE, "mutable_data: elements of this %s view share memory",

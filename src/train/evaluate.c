@@ -176,7 +176,10 @@ void hod__trainer_evaluation_free(hod_trainer *t)
 
 int hod_trainer_evaluate(hod_trainer *t, hod_dataset *data, hod_evaluation *out)
 {
-    if (!t || !data || !out || hod_error() || hod__trainer_check(t) != 0 || sums_begin(t) != 0)
+    if (hod__null("trainer_evaluate", "trainer", t) ||
+        hod__null("trainer_evaluate", "dataset", data) ||
+        hod__null("trainer_evaluate", "result", out) || hod_error() || hod__trainer_check(t) != 0 ||
+        sums_begin(t) != 0)
         return -1;
     bool *flags = hod__alloc((size_t)count_modules(t->net), sizeof *flags); /* all false */
     if (!flags)

@@ -36,7 +36,7 @@ void hod__names_free(hod_names *l)
 
 int hod_save(hod_module *net, const char *path)
 {
-    if (!net || !path)
+    if (hod__null("save", "module", net) || hod__null("save", "path", path))
         return -1;
     hod_names l = {0};
     int rc = hod__names_add_module(&l, net);
@@ -75,7 +75,7 @@ static int check_all(const hod_tensor_file *f, const char *path, const hod_names
 
 int hod_load(hod_module *net, const char *path)
 {
-    if (!net || !path)
+    if (hod__null("load", "module", net) || hod__null("load", "path", path))
         return -1;
     hod_tensor_file *f = hod_tensor_file_open(path);
     if (!f)

@@ -258,7 +258,8 @@ static int look_at_chosen(hod_trainer *t)
 
 int hod_trainer_plan(hod_trainer *t, hod_dataset *data, hod_plan *plan)
 {
-    if (!t || !plan || ready(t, data) != 0)
+    if (hod__null("trainer_plan", "trainer", t) || hod__null("trainer_plan", "plan", plan) ||
+        ready(t, data) != 0)
         return -1;
     *plan = (hod_plan){.budget_bytes = t->spec.memory_budget,
                        .persistent_bytes = t->persistent,
@@ -330,7 +331,7 @@ static int prepare_remainders(hod_trainer *t)
 
 int hod_trainer_prepare(hod_trainer *t, hod_dataset *data)
 {
-    if (!t || !data)
+    if (hod__null("trainer_prepare", "trainer", t) || hod__null("trainer_prepare", "dataset", data))
         return -1;
     if (t->micro && t->data == data)
         return 0;

@@ -204,7 +204,7 @@ static int build(hod_trainer *t)
 
 hod_trainer *hod_trainer_make(hod_module *net, hod_loss_fn *loss, hod_trainer_spec spec)
 {
-    if (!net || check_spec(&spec) != 0)
+    if (hod__null("trainer", "module", net) || check_spec(&spec) != 0)
         return NULL;
     if (!loss)
         return HOD_FAIL(ARGUMENT, "trainer: no loss function");

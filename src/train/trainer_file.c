@@ -134,7 +134,9 @@ static int write_file(const void *path, const hod_names *l, const hod_named_text
 
 int hod_trainer_save(hod_trainer *t, const char *path)
 {
-    return path ? save(t, write_file, path) : -1;
+    if (hod__null("trainer_save", "trainer", t) || hod__null("trainer_save", "path", path))
+        return -1;
+    return save(t, write_file, path);
 }
 
 typedef struct numbered {
@@ -152,7 +154,8 @@ static int write_numbered(const void *where, const hod_names *l, const hod_named
 
 int hod_trainer_checkpoint(hod_trainer *t, const char *dir, int keep)
 {
-    if (!t || !dir)
+    if (hod__null("trainer_checkpoint", "trainer", t) ||
+        hod__null("trainer_checkpoint", "directory", dir))
         return -1;
     return save(t, write_numbered, &(numbered){dir, t->updates, keep});
 }
@@ -205,7 +208,7 @@ static void take_over(hod_trainer *t, const counter c[COUNTERS], const int64_t *
 
 int hod_trainer_load(hod_trainer *t, const char *path)
 {
-    if (!t || !path)
+    if (hod__null("trainer_load", "trainer", t) || hod__null("trainer_load", "path", path))
         return -1;
     if (t->data)
         return HOD_FAIL_RC(STATE, "trainer: %s comes after the first step", path);
@@ -230,7 +233,7 @@ int hod_trainer_load(hod_trainer *t, const char *path)
 int hod_trainer_resume(hod_trainer *t, const char *dir)
 {
     char path[4096];
-    if (!t || !dir)
+    if (hod__null("trainer_resume", "trainer", t) || hod__null("trainer_resume", "directory", dir))
         return -1;
     int found = hod_checkpoint_latest(dir, path, sizeof path);
     return found != 1 ? found : hod_trainer_load(t, path) == 0 ? 1 : -1;

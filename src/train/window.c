@@ -251,7 +251,8 @@ static int window_fit(hod_trainer *t, hod_update *u)
 
 bool hod_trainer_step(hod_trainer *t, hod_dataset *data, hod_update *u)
 {
-    if (!t || !u || hod_error() || hod__trainer_check(t) != 0 || hod_trainer_prepare(t, data) != 0)
+    if (hod__null("trainer_step", "trainer", t) || hod__null("trainer_step", "result", u) ||
+        hod_error() || hod__trainer_check(t) != 0 || hod_trainer_prepare(t, data) != 0)
         return false;
     if (t->total > 0 && t->updates + t->skipped >= t->total)
         return false;

@@ -388,16 +388,16 @@ TEST(losses_refuse_in_words)
 {
     hod_tensor *x = hod_zeros(HOD_F32, HOD_SHAPE(2, 3)), *y = hod_zeros(HOD_F32, HOD_SHAPE(2));
     hod_tensor *label = hod_zeros(HOD_I64, HOD_SHAPE(2));
-    ERROR_IS("cross_entropy: (2,3) with targets (2)", hod_cross_entropy(x, y).sum);
+    ERROR_IS("cross_entropy: targets are f32, wanted i64 labels or floats like (2,3)", hod_cross_entropy(x, y).sum);
     ERROR_IS("cross_entropy: class weights (2) for 3 classes",
              hod_cross_entropy(x, label, .class_weight = y).sum);
-    ERROR_IS("cross_entropy: label smoothing 2",
+    ERROR_IS("cross_entropy: label smoothing 2, wanted 0 to 1",
              hod_cross_entropy(x, label, .label_smoothing = 2).sum);
     ERROR_IS("nll: targets of f32; cross_entropy takes distributions", hod_nll(x, x).sum);
     ERROR_IS("distribution_focal: place 3 of row 1 is outside 0..2",
              hod_distribution_focal(x, hod_from_floats((float[]){2, 3}, HOD_SHAPE(2))).sum);
     ERROR_IS("l1: (2,3) with targets (2)", hod_l1(x, y).sum);
-    ERROR_IS("huber: delta 0", hod_huber(x, x, 0).sum);
+    ERROR_IS("huber: delta 0, must be positive", hod_huber(x, x, 0).sum);
     ERROR_IS("bce: 2 at element 0 is no probability", hod_bce(hod_add_scalar(x, 2), x).sum);
     ERROR_IS("bce: pos_weight is for logits; bce_with_logits has it",
              hod_bce(x, x, .pos_weight = y).sum);
