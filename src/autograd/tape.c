@@ -221,9 +221,11 @@ hod_tensor *hod__saved_open(const hod_origin *who, const hod_saved *s, hod_grad_
     const hod_storage *now = t->storage;
     if (now->version != version) {
         char by[192] = "";
-        if (now->writer.file)
+        if (now->writer.name && now->writer.file)
             snprintf(by, sizeof by, " by %s at %s:%d", now->writer.name, now->writer.file,
                      now->writer.line);
+        else if (now->writer.name)
+            snprintf(by, sizeof by, " by %s", now->writer.name);
         return HOD_FAIL(STATE,
                         "backward of %s: its %s %s %s was changed in place%s: version %u, saved at "
                         "version %u",

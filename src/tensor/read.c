@@ -89,7 +89,7 @@ static void read_all(wanted_type wanted, const hod_tensor *t, void *out)
 static int read_checked(const char *what, wanted_type wanted, const hod_tensor *t, void *out,
                         int64_t n)
 {
-    if (!t)
+    if (hod__null(what, "tensor", t))
         return -1;
     int64_t numel = hod__numel(t->ndim, t->shape);
     if (n != numel || (n > 0 && !out))

@@ -264,7 +264,7 @@ TEST(custom_saved_value_changed_in_place)
     CHECK(hod__assign(h, hod_full(HOD_F64, HOD_SHAPE(2), 0)));
     EQ_INT(hod_backward(y), -1);
     CHECK(strstr(hod_error(), "backward of cube at "));
-    CHECK(strstr(hod_error(), "its saved value 0 f64 (2) was changed in place by assign at "));
+    CHECK(strstr(hod_error(), "its saved value 0 f64 (2) was changed in place by assign"));
     hod_error_take(NULL);
 }
 

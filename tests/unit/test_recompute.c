@@ -281,7 +281,7 @@ TEST(recompute_b38_changes_in_place)
         CHECK(hod__assign(j.w, hod_full(HOD_F64, HOD_SHAPE(3), 1)));
     }
     EQ_INT(hod_backward(hod_sum(y)), -1);
-    CHECK(strstr(hod_error(), "its second input f64 (3) was changed in place by assign at "));
+    CHECK(strstr(hod_error(), "its second input f64 (3) was changed in place by assign"));
     hod_error_take(NULL);
 
     hod_tensor *h = hod_mul_scalar(x, 1);
@@ -289,7 +289,7 @@ TEST(recompute_b38_changes_in_place)
     CHECK(hod__assign(h, hod_full(HOD_F64, HOD_SHAPE(3), 0)));
     EQ_INT(hod_backward(hod_sum(y)), -1);
     CHECK(strstr(hod_error(), "backward of checkpoint at "));
-    CHECK(strstr(hod_error(), "its input f64 (3) was changed in place by assign at "));
+    CHECK(strstr(hod_error(), "its input f64 (3) was changed in place by assign"));
     hod_error_take(NULL);
 
     hod_tensor *a = leaf_of(3, (double[]){1, 2, 3});

@@ -138,11 +138,15 @@ TEST(tensor_text_is_cut)
 TEST(tensor_nothing_in_nothing_out)
 {
     double d;
+    hod_refuse("the first failure");
     CHECK(isnan(hod_item(NULL)) && hod_read_doubles(NULL, &d, 1) == -1);
     CHECK(!hod_tensor_data(NULL) && !hod_tensor_retain(NULL) && !hod_escape(NULL));
     EQ_INT(hod_tensor_numel(NULL), 0);
     hod_tensor_release(NULL);
-    CHECK(!hod_error()); /* NULL flows through without a word: the first failure said it */
+    EQ_STR(hod_error(), "the first failure"); /* NULL flows through without a word more */
+    hod_error_take(NULL);
+    ERROR_IS("tensor_data: tensor is NULL", hod_tensor_data(NULL));
+    ERROR_IS("read_doubles: tensor is NULL", hod_read_doubles(NULL, &d, 1));
 }
 
 TEST(tensor_empty_sizes)
