@@ -279,12 +279,6 @@ HOD_API bool hod_recomputing(void);
 #define hod_gradgradcheck_make(...) HOD_PLACED(int, hod_gradgradcheck_make(__VA_ARGS__))
 #define hod_custom_save(...)        HOD_PLACED(int, hod_custom_save(__VA_ARGS__))
 #define hod_custom_saved(...)       HOD_PLACED(tensor, hod_custom_saved(__VA_ARGS__))
-#define hod_with_grad_begin(...) HOD_PLACED_VOID(hod_with_grad_begin(__VA_ARGS__))
-#define hod_inference_begin(...) HOD_PLACED_VOID(hod_inference_begin(__VA_ARGS__))
-#define hod_grad_mode_end(...) HOD_PLACED_VOID(hod_grad_mode_end(__VA_ARGS__))
-#define hod_grad_node_next_result(...) HOD_PLACED(int, hod_grad_node_next_result(__VA_ARGS__))
-#define hod_grad_node_results(...) HOD_PLACED(int, hod_grad_node_results(__VA_ARGS__))
-#define hod_grad_node_place(...) HOD_PLACED_VOID(hod_grad_node_place(__VA_ARGS__))
 #endif
 
 #endif

@@ -159,7 +159,6 @@ HOD_PLACED_RESULT(loader, hod_loader *)
 #define hod_loader_make(...)            HOD_PLACED(loader, hod_loader_make(__VA_ARGS__))
 #define hod_loader_next(...)            HOD_PLACED(int, hod_loader_next(__VA_ARGS__))
 #define hod_loader_seek(...)            HOD_PLACED(int, hod_loader_seek(__VA_ARGS__))
-#define hod_loader_let_go(...) HOD_PLACED_VOID(hod_loader_let_go(__VA_ARGS__))
 #endif
 
 #endif

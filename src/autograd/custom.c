@@ -301,7 +301,6 @@ static int link_call(hod_custom_call *c, hod_tensor *const *in, hod_tensor *cons
         call_free(c);
         return -1;
     }
-    hod_here(c->from.file, c->from.line); /* where forward ended is not where it was called */
     return hod__tape_note_custom(&custom_node, c->op->name, c, inputs_of(c->op), in, m, linked)
                ? 0
                : -1;

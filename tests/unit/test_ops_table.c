@@ -312,7 +312,11 @@ TEST(ops_errors_say_what_and_where)
     ERROR_IS("conv2d: (1,3,8,8) with weights (4,2,3,3): 1 groups of channels do not fit",
              hod_conv2d(hod_zeros(HOD_F32, HOD_SHAPE(1, 3, 8, 8)),
                         hod_zeros(HOD_F32, HOD_SHAPE(4, 2, 3, 3))));
-    ERROR_IS("matmul: of i64 and i64, wanted floats", hod__op(HOD_OP_matmul, NULL, 2, (hod_tensor *[]){i, i}));
+    ERROR_IS("matmul: of i64 and i64, wanted floats",
+             hod__op(HOD_OP_matmul, NULL, 2, (hod_tensor *[]){i, i}));
     ERROR_IS("log: not defined for i64", hod__op(HOD_OP_log, NULL, 1, &i));
-    CHECK(hod_add(NULL, a) == NULL && hod_error() == NULL); /* NULL in, NULL out, no new error */
+    hod_refuse("the first");
+    CHECK(hod_add(NULL, a) == NULL); /* NULL in, NULL out, no new error */
+    EQ_STR(hod_error(), "the first");
+    hod_error_take(NULL);
 }
