@@ -108,6 +108,8 @@ hod_tensor *hod_logsumexp_over(hod_tensor *x, hod_shape dims, bool keepdim)
 
 hod_tensor *hod_logsumexp(hod_tensor *x, int dim, bool keepdim)
 {
+    if (hod__null("logsumexp", "x", x) || hod__dim("logsumexp", dim, x->ndim) < 0)
+        return NULL;
     return hod_logsumexp_over(x, HOD_SHAPE(dim), keepdim);
 }
 
