@@ -119,8 +119,8 @@ static hod_tensor *ternary(hod_op op, hod_tensor *a, hod_tensor *b, hod_tensor *
 int hod__dim(const char *op, int64_t dim, int ndim)
 {
     if (dim < -ndim || dim >= ndim)
-        return HOD_FAIL_RC(ARGUMENT, "%s: no dimension %lld in a tensor of %d dimensions", op,
-                           (long long)dim, ndim);
+        return HOD_FAIL_RC(ARGUMENT, "%s: no dimension %lld in a tensor of %d", op, (long long)dim,
+                           ndim);
     return (int)(dim < 0 ? dim + ndim : dim);
 }
 

@@ -101,7 +101,7 @@ TEST(ops_pointwise_bounds)
     ARE(gradient_of(y, hod_clamp(y, 0, 1)), 0, 0, 0, 0, 0);
     ARE(hod_clamp(I64(-5, 3, 9), 0, 4), 0, 0, 3, 4);
     EQ_INT(hod_tensor_dtype(hod_clamp(I64(-5, 3, 9), 0, 4)), HOD_I64);
-    ERROR_IS("clamp: from 2 to 1", hod_clamp(y, 2, 1));
+    ERROR_IS("clamp: from 2 to 1, the first must not be the greater", hod_clamp(y, 2, 1));
 }
 
 TEST(ops_pointwise_division_with_remainder)
