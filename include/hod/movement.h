@@ -35,7 +35,8 @@ HOD_API hod_tensor *hod_roll(hod_tensor *x, int64_t shift, int dim);
 /* The whole of x, times[i] times along dimension i; more numbers than dimensions lead. */
 HOD_API hod_tensor *hod_repeat_to(hod_tensor *x, hod_shape times);
 #define hod_repeat(x, ...) hod_repeat_to(x, HOD_SHAPE(__VA_ARGS__)) /* hod_repeat(x, 2, 1) */
-HOD_API hod_tensor *hod_tile(hod_tensor *x, hod_shape times); /* as repeat; missing ones lead as 1 */
+HOD_API hod_tensor *hod_tile(hod_tensor *x,
+                             hod_shape times); /* as repeat; missing ones lead as 1 */
 HOD_API hod_tensor *hod_repeat_interleave(hod_tensor *x, int64_t times, int dim); /* each element */
 /* Every window of `size` elements, `step` apart: (..., L, ...) -> (..., W, ..., size). A copy. */
 HOD_API hod_tensor *hod_windows(hod_tensor *x, int dim, int64_t size, int64_t step);
@@ -59,7 +60,7 @@ HOD_API hod_tensor *hod_pad_around(hod_tensor *x, hod_shape before, hod_shape af
 
 /* ---- windows of images: (N,C,H,W) <-> (N,C*Kh*Kw,L), L windows row by row ---- */
 typedef struct hod_unfold2d_options {
-    int64_t kernel, stride, padding, dilation; /* stride and dilation 0: 1 */
+    int64_t kernel, stride, padding, dilation;          /* stride and dilation 0: 1 */
     int64_t kernel_hw[2], stride_hw[2], dilation_hw[2]; /* {vertical, horizontal} */
     int64_t padding_tlbr[4];
     int end_;
@@ -67,8 +68,7 @@ typedef struct hod_unfold2d_options {
 HOD_API hod_tensor *hod_unfold2d_with(hod_tensor *x, hod_unfold2d_options o);
 /* The sum of the windows at their places, in an image of height h and width w. */
 HOD_API hod_tensor *hod_fold2d_with(hod_tensor *x, int64_t h, int64_t w, hod_unfold2d_options o);
-#define hod_unfold2d(x, ...)                                                                       \
-    hod_unfold2d_with(x, (hod_unfold2d_options){__VA_ARGS__, .end_ = 0})
+#define hod_unfold2d(x, ...) hod_unfold2d_with(x, (hod_unfold2d_options){__VA_ARGS__, .end_ = 0})
 #define hod_fold2d(x, h, w, ...)                                                                   \
     hod_fold2d_with(x, h, w, (hod_unfold2d_options){__VA_ARGS__, .end_ = 0})
 

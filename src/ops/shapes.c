@@ -185,10 +185,9 @@ int hod__shape_slice(const hod_op_call *c, const hod_meta *in, hod_meta *out)
                            HOD_META_TEXT(in));
     int64_t size = in->shape[s->dim];
     if (s->step < 1 || s->start < 0 || s->stop < s->start || s->stop > size)
-        return HOD_FAIL_RC(ARGUMENT,
-                           "slice: %lld to %lld by %lld in dimension %lld of %s, which has %lld",
+        return HOD_FAIL_RC(ARGUMENT, "slice: %lld to %lld by %lld of dimension %lld of %s",
                            (long long)s->start, (long long)s->stop, (long long)s->step,
-                           (long long)s->dim, HOD_META_TEXT(in), (long long)size);
+                           (long long)s->dim, HOD_META_TEXT(in));
     *out = *in;
     out->shape[s->dim] = s->stop > s->start ? (s->stop - s->start - 1) / s->step + 1 : 0;
     return 0;
