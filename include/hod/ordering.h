@@ -51,6 +51,8 @@ HOD_API hod_unique_values hod_unique(hod_tensor *x); /* all NULL after an error 
 HOD_API hod_tensor *hod_nms(hod_tensor *boxes, hod_tensor *scores, double threshold);
 
 #ifndef HOD_NO_PLACES
+HOD_PLACED_RESULT(sorted, hod_sorted)
+HOD_PLACED_RESULT(unique_values, hod_unique_values)
 #define hod_sort(...) HOD_PLACED(sorted, hod_sort(__VA_ARGS__))
 #define hod_argsort(...) HOD_PLACED(tensor, hod_argsort(__VA_ARGS__))
 #define hod_topk(...) HOD_PLACED(sorted, hod_topk(__VA_ARGS__))
