@@ -560,18 +560,10 @@ static int run_job(ctc_job *job, hod_tensor *const *in, const hod_tensor *shape)
 
 static int eval(const hod_op_call *c, hod_tensor *out, bool back)
 {
-    if (!hod__is_row_major(out))
-        return HOD_FAIL_RC(ARGUMENT, "%s: into a strided tensor", hod__op_name(c));
-    if (hod_tensor_numel(out) == 0)
-        return 0;
     ctc_job job = {.back = back, .blank = c->attrs->ctc.blank, .out = hod__data(out)};
-    hod_tensor *in[4] = {0};
-    int rc = 0;
-    for (int i = 0; i < c->n && rc == 0; i++) {
-        in[i] = hod__eval_row_major(c->in[i]);
-        rc = in[i] ? 0 : -1;
-    }
-    if (rc == 0) {
+    hod_tensor *in[4];
+    int rc = hod__eval_inputs(c, out, in);
+    if (rc == 0 && hod_tensor_numel(out) > 0) {
         job.g = back ? hod__data(in[3]) : NULL;
         rc = run_job(&job, in, in[1]);
     }

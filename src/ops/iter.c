@@ -195,6 +195,17 @@ hod_tensor *hod__eval_row_major(hod_tensor *t)
     return copy;
 }
 
+int hod__eval_inputs(const hod_op_call *c, const hod_tensor *out, hod_tensor **in)
+{
+    memset(in, 0, (size_t)c->n * sizeof *in);
+    if (!hod__is_row_major(out))
+        return HOD_FAIL_RC(ARGUMENT, "%s: into a strided tensor", hod__op_name(c));
+    for (int i = 0; i < c->n; i++)
+        if (!(in[i] = hod__eval_row_major(c->in[i])))
+            return -1;
+    return 0;
+}
+
 int hod__eval_zero(hod_tensor *out)
 {
     int64_t n = hod_tensor_numel(out);

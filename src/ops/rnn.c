@@ -544,17 +544,9 @@ static int run_backward(rnn_job *job, hod_tensor *const *in, hod_tensor *out)
 
 static int eval(const hod_op_call *c, hod_tensor *out, bool back)
 {
-    if (!hod__is_row_major(out))
-        return HOD_FAIL_RC(ARGUMENT, "%s: into a strided tensor", hod__op_name(c));
-    if (hod_tensor_numel(out) == 0)
-        return 0;
-    hod_tensor *in[5] = {0};
-    int rc = 0;
-    for (int i = 0; i < c->n && rc == 0; i++) {
-        in[i] = hod__eval_row_major(c->in[i]);
-        rc = in[i] ? 0 : -1;
-    }
-    if (rc == 0) {
+    hod_tensor *in[5];
+    int rc = hod__eval_inputs(c, out, in);
+    if (rc == 0 && hod_tensor_numel(out) > 0) {
         const int64_t *steps = in[3]->shape + (back ? 1 : 0);
         rnn_job job = {.rows = rows_for((hod_dtype)out->dtype), .back = back};
         job.gates = gates_of(c->op);
