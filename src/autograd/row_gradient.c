@@ -61,6 +61,15 @@ static int append(struct hod_grad_meta *m, hod_tensor *index, hod_tensor *g)
     return rc;
 }
 
+/* Zeros of this shape, with rows of `values` added at `rows`. */
+static hod_tensor *added_at(hod_tensor *values, hod_tensor *rows, hod_shape shape)
+{
+    hod_attrs a;
+    memset(&a, 0, sizeof a);
+    a.shape.shape = shape;
+    return hod__op(HOD_OP_embedding_back, &a, 2, (hod_tensor *[]){values, rows});
+}
+
 hod_row_gradient hod_grad_rows(const hod_tensor *t)
 {
     if (!t || !t->autograd)
@@ -80,12 +89,9 @@ int hod_grad_rows_sum(hod_tensor *t)
     hod_unique_values u = hod_unique(m->rows);
     if (!u.values)
         return -1;
-    hod_attrs a;
-    memset(&a, 0, sizeof a);
-    a.shape.shape = hod_tensor_shape(m->values);
-    a.shape.shape.d[0] = u.values->shape[0];
-    hod_tensor *in[] = {m->values, u.inverse};
-    return replace(m, u.values, hod__op(HOD_OP_embedding_back, &a, 2, in));
+    hod_shape shape = hod_tensor_shape(m->values);
+    shape.d[0] = u.values->shape[0];
+    return replace(m, u.values, added_at(m->values, u.inverse, shape));
 }
 
 int hod_grad_rows_to_dense(hod_tensor *t)
@@ -97,10 +103,7 @@ int hod_grad_rows_to_dense(hod_tensor *t)
         return 0;
     HOD_SCOPE(s);
     HOD_NO_GRAD(n);
-    hod_attrs a;
-    memset(&a, 0, sizeof a);
-    a.shape.shape = hod_tensor_shape(t);
-    hod_tensor *g = hod__op(HOD_OP_embedding_back, &a, 2, (hod_tensor *[]){m->values, m->rows});
+    hod_tensor *g = added_at(m->values, m->rows, hod_tensor_shape(t));
     if (!g || hod__accumulate(&m->slot, g) != 0)
         return -1;
     hod__rows_drop(m);
@@ -122,10 +125,7 @@ static int lookup_backward(hod_grad_node *n, hod_tensor *const *g, hod_tensor **
     struct hod_grad_meta *m = leaf ? leaf->autograd : NULL;
     if (m && !create_graph && m->hooks.n == 0 && hod__backward_accumulates())
         return append(m, l->index, g[0]);
-    hod_attrs a;
-    memset(&a, 0, sizeof a);
-    a.shape.shape = hod_shape_of(n->meta[0].ndim, n->meta[0].shape);
-    dx[0] = hod__op(HOD_OP_embedding_back, &a, 2, (hod_tensor *[]){g[0], l->index});
+    dx[0] = added_at(g[0], l->index, hod_shape_of(n->meta[0].ndim, n->meta[0].shape));
     return dx[0] ? 0 : -1;
 }
 
