@@ -1,118 +1,26 @@
 """PyTorch's operators one by one, timed: the peer of bench/ops.c, under the same names.
 
     python3 ops.py                 # all, one JSON object a line
-    python3 ops.py exp sum         # those whose name begins so
+    python3 ops.py exp sum         # those whose name, or whose family's, begins so
 
-Eager calls, results made and released, the least of several batches; see ops.c for the operands.
+Eager calls, results made and released, the least of several batches. A family is a module
+op_<family>.py with a class Operands(size) and OPS, a dictionary from names to functions of it.
 """
 
+import importlib
 import json
 import os
+import re
 import sys
 import time
+from pathlib import Path
 
 import torch
-import torch.nn.functional as F
-
-inf = float("inf")
-
-OPS = {
-    "neg": lambda o: torch.neg(o.s),
-    "abs": lambda o: torch.abs(o.s),
-    "sign": lambda o: torch.sign(o.s),
-    "reciprocal": lambda o: torch.reciprocal(o.x),
-    "square": lambda o: torch.square(o.s),
-    "exp": lambda o: torch.exp(o.s),
-    "expm1": lambda o: torch.expm1(o.s),
-    "log": lambda o: torch.log(o.x),
-    "log1p": lambda o: torch.log1p(o.x),
-    "sqrt": lambda o: torch.sqrt(o.x),
-    "rsqrt": lambda o: torch.rsqrt(o.x),
-    "sin": lambda o: torch.sin(o.s),
-    "cos": lambda o: torch.cos(o.s),
-    "tanh": lambda o: torch.tanh(o.s),
-    "sigmoid": lambda o: torch.sigmoid(o.s),
-    "erf": lambda o: torch.erf(o.s),
-    "floor": lambda o: torch.floor(o.s),
-    "ceil": lambda o: torch.ceil(o.s),
-    "trunc": lambda o: torch.trunc(o.s),
-    "round": lambda o: torch.round(o.s),
-    "relu": lambda o: torch.relu(o.s),
-    "leaky_relu": lambda o: F.leaky_relu(o.s, 0.01),
-    "elu": lambda o: F.elu(o.s, 1.0),
-    "gelu": lambda o: F.gelu(o.s),
-    "gelu_tanh": lambda o: F.gelu(o.s, approximate="tanh"),
-    "silu": lambda o: F.silu(o.s),
-    "mish": lambda o: F.mish(o.s),
-    "hardswish": lambda o: F.hardswish(o.s),
-    "hardsigmoid": lambda o: F.hardsigmoid(o.s),
-    "softplus": lambda o: F.softplus(o.s),
-    "clamp": lambda o: torch.clamp(o.s, -0.5, 0.5),
-    "clip": lambda o: torch.clamp(o.s, o.x, o.y),
-    "isnan": lambda o: torch.isnan(o.s),
-    "isfinite": lambda o: torch.isfinite(o.s),
-    "add": lambda o: torch.add(o.x, o.y),
-    "add_row": lambda o: torch.add(o.x, o.row),
-    "add_scalar": lambda o: torch.add(o.x, 2),
-    "sub": lambda o: torch.sub(o.x, o.y),
-    "mul": lambda o: torch.mul(o.x, o.y),
-    "div": lambda o: torch.div(o.x, o.y),
-    "pow": lambda o: torch.pow(o.x, o.y),
-    "remainder": lambda o: torch.remainder(o.s, o.y),
-    "fmod": lambda o: torch.fmod(o.s, o.y),
-    "floor_divide": lambda o: torch.floor_divide(o.s, o.y),
-    "maximum": lambda o: torch.maximum(o.x, o.y),
-    "minimum": lambda o: torch.minimum(o.x, o.y),
-    "lt": lambda o: torch.lt(o.x, o.y),
-    "eq": lambda o: torch.eq(o.x, o.y),
-    "logical_and": lambda o: torch.logical_and(o.c, o.c),
-    "where": lambda o: torch.where(o.c, o.x, o.y),
-    "lerp": lambda o: torch.lerp(o.x, o.y, o.z),
-    "bit_and": lambda o: torch.bitwise_and(o.i, o.j),
-    "shift_left": lambda o: torch.bitwise_left_shift(o.i, o.j),
-    "cast_i64": lambda o: o.x.to(torch.int64),
-    "cast_f64": lambda o: o.x.to(torch.float64),
-    "cast_bf16": lambda o: o.x.to(torch.bfloat16),
-    "uniform": lambda o: torch.rand(o.x.shape),
-    "normal": lambda o: torch.randn(o.x.shape),
-    "bernoulli": lambda o: torch.bernoulli(o.x),
-    "dropout": lambda o: F.dropout(o.x, 0.1),
-    "sum": lambda o: torch.sum(o.x),
-    "sum_rows": lambda o: torch.sum(o.x, 1),
-    "sum_columns": lambda o: torch.sum(o.x, 0),
-    "mean": lambda o: torch.mean(o.x),
-    "var_rows": lambda o: torch.var(o.x, 1),
-    "std": lambda o: torch.std(o.x),
-    "prod": lambda o: torch.prod(o.x),
-    "amax": lambda o: torch.amax(o.x),
-    "amax_rows": lambda o: torch.amax(o.x, 1),
-    "amin_columns": lambda o: torch.amin(o.x, 0),
-    "argmax_rows": lambda o: torch.argmax(o.x, 1),
-    "argmin_columns": lambda o: torch.argmin(o.x, 0),
-    "any_rows": lambda o: torch.any(o.c, 1),
-    "all": lambda o: torch.all(o.c),
-    "norm1": lambda o: torch.linalg.vector_norm(o.s, 1),
-    "norm2": lambda o: torch.linalg.vector_norm(o.s, 2),
-    "norm2_rows": lambda o: torch.linalg.vector_norm(o.s, 2, 1),
-    "norm_inf": lambda o: torch.linalg.vector_norm(o.s, inf),
-    "logsumexp_rows": lambda o: torch.logsumexp(o.s, 1),
-    "cumsum_rows": lambda o: torch.cumsum(o.x, 1),
-    "cumsum_columns": lambda o: torch.cumsum(o.x, 0),
-    "cumprod_rows": lambda o: torch.cumprod(o.x, 1),
-    "max_rows": lambda o: torch.max(o.x, 1),
-}
 
 
-class Operands:
-    def __init__(self, side):
-        torch.manual_seed(1)
-        u = [torch.rand(side, side) * 0.8 + 0.1 for _ in range(4)]
-        self.x, self.y, self.z = u[:3]
-        self.s = (u[3] - 0.5) * 6
-        self.c = self.x < self.y
-        self.i = (self.x * 1000).to(torch.int64)
-        self.j = (self.y * 20).to(torch.int64)
-        self.row = self.y[0].contiguous()
+def families():
+    text = (Path(__file__).parent.parent / "ops" / "families.def").read_text()
+    return re.findall(r"^FAMILY\((\w+)\)", text, re.M)
 
 
 def batch(run, o, n):
@@ -127,7 +35,7 @@ def measure(run, o, limit):
     while t < limit / 16 and n < 1 << 20:
         n *= 2
         t = batch(run, o, n)
-    best, end, count = inf, time.perf_counter() + limit, 0
+    best, end, count = float("inf"), time.perf_counter() + limit, 0
     while count < 3 or time.perf_counter() < end:
         best = min(best, batch(run, o, n) / n)
         count += 1
@@ -140,12 +48,17 @@ def main():
     if torch.get_num_threads() != threads:
         raise SystemExit(f"PyTorch runs {torch.get_num_threads()} threads, not {threads}")
     limit = float(os.environ.get("SECONDS_", "0.05"))
-    for side in (32, 256, 2048):
-        o = Operands(side)
-        for name, run in OPS.items():
-            if len(sys.argv) == 1 or name.startswith(tuple(sys.argv[1:])):
-                print(json.dumps({"op": name, "who": "pytorch", "side": side,
-                                  "ns": 1e9 * measure(run, o, limit)}), flush=True)
+    begins = tuple(sys.argv[1:]) or ("",)
+    for family in families():
+        module = importlib.import_module(f"op_{family}")
+        wanted = [name for name in module.OPS
+                  if name.startswith(begins) or family.startswith(begins)]
+        for size in range(3) if wanted else ():
+            torch.manual_seed(1)
+            o = module.Operands(size)
+            for name in wanted:
+                print(json.dumps({"family": family, "op": name, "who": "pytorch", "size": size,
+                                  "ns": 1e9 * measure(module.OPS[name], o, limit)}), flush=True)
 
 
 if __name__ == "__main__":
