@@ -30,8 +30,8 @@ HOD_API hod_tensor *hod_norm(hod_tensor *x, double p);
 HOD_API hod_tensor *hod_norm_over(hod_tensor *x, double p, hod_shape dims, bool keepdim);
 HOD_API hod_tensor *hod_logsumexp(hod_tensor *x, int dim, bool keepdim); /* of -inf only: -inf */
 HOD_API hod_tensor *hod_logsumexp_over(hod_tensor *x, hod_shape dims, bool keepdim);
-/* The greatest (least) along dim and, in *index (i64), where the first such is: it alone has the
- * gradient, unlike amax's equal shares. */
+/* The greatest (least) along dim and, in *index (i64; index may be NULL), where the first such is:
+ * it alone has the gradient, unlike amax's equal shares. */
 HOD_API hod_tensor *hod_max_along(hod_tensor *x, int dim, bool keepdim, hod_tensor **index);
 HOD_API hod_tensor *hod_min_along(hod_tensor *x, int dim, bool keepdim, hod_tensor **index);
 /* Sums and products of the elements so far, in x's shape; of integers in i64. */

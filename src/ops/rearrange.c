@@ -87,6 +87,8 @@ hod_tensor *hod_unflatten(hod_tensor *x, int dim, hod_shape sizes)
 
 int hod_split(hod_tensor *x, int dim, int n, const int64_t *sizes, hod_tensor **parts)
 {
+    if (n > 0 && (!sizes || !parts))
+        return HOD_FAIL_RC(ARGUMENT, "split: %s", sizes ? "nowhere to put the parts" : "no sizes");
     for (int i = 0; i < n; i++)
         parts[i] = NULL;
     int d = x ? hod__dim("split", dim, x->ndim) : -1;
@@ -114,6 +116,8 @@ int hod_split(hod_tensor *x, int dim, int n, const int64_t *sizes, hod_tensor **
 
 int hod_chunk(hod_tensor *x, int dim, int n, hod_tensor **parts)
 {
+    if (n > 0 && !parts)
+        return HOD_FAIL_RC(ARGUMENT, "chunk: nowhere to put the parts");
     for (int i = 0; i < n; i++)
         parts[i] = NULL;
     int d = x ? hod__dim("chunk", dim, x->ndim) : -1;

@@ -118,6 +118,8 @@ hod_tensor *hod_logsumexp(hod_tensor *x, int dim, bool keepdim)
 static hod_tensor *extreme(hod_tensor *x, int dim, bool keepdim, hod_tensor **index,
                            hod_tensor *(*first)(hod_tensor *x, int dim))
 {
+    hod_tensor *unwanted;
+    index = index ? index : &unwanted;
     *index = NULL;
     hod_tensor *at = first(x, dim);
     if (!at)

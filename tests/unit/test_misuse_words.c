@@ -1,5 +1,5 @@
-/* Misuse and its exact message: what came, what was expected. tests/unit/test_misuse.c holds the
- * random calls; here are those that a user makes. */
+/* Misuse and its exact message: what came, what was expected. tests/unit/test_misuse.c and
+ * test_misuse_nets.c hold random calls; here are those that a user makes, or that were once wrong. */
 #include "harness.h"
 
 #include <hod/hod.h>
@@ -151,4 +151,118 @@ TEST(misuse_of_the_counts_of_a_compiled_function)
         ERROR_IS("step: the function sets result 1, .outputs is 1", hod_fn_call(one, in, out));
         hod_fn_free(one);
     }
+}
+
+/* ---- numbers and sizes at the ends ---- */
+
+TEST(misuse_numbers_outside_a_type)
+{
+    hod_tensor *x = hod_full(HOD_U8, HOD_SHAPE(2), 44);
+    ERROR_IS("full: 300 is outside u8", hod_eq_scalar(x, 300));
+    ERROR_IS("full: 256 is outside u8", hod_clamp(x, 0, 256));
+    ERROR_IS("full: nan is outside i64", hod_full(HOD_I64, HOD_SHAPE(), NAN));
+    ERROR_IS("full: 9.22337e+18 is outside i64", hod_full(HOD_I64, HOD_SHAPE(), 0x1p63));
+    ERROR_IS("full: 2.14748e+09 is outside i32", hod_full(HOD_I32, HOD_SHAPE(), 0x1p31));
+    NEAR(hod_item(hod_select(hod_add_scalar(x, -1), 0, 0)), 43, 0);
+    NEAR(hod_item(hod_full(HOD_I64, HOD_SHAPE(), -0x1p63)), -0x1p63, 0);
+}
+
+TEST(misuse_sizes_whose_sum_overflows)
+{
+    hod_tensor *one = hod_scalar(1), *x = hod_full(HOD_F32, HOD_SHAPE(3), 1);
+    hod_tensor *endless = hod_expand(one, HOD_SHAPE((int64_t)1 << 62));
+    ERROR_IS("pad: by 9223372036854775807 and 1: too large", hod_pad(x, 0, INT64_MAX, 1, 0));
+    ERROR_IS("concat: more elements than 64 bits count",
+             hod_concat(2, (hod_tensor *[]){endless, endless}, 0));
+    hod_tensor *image = hod_full(HOD_F32, HOD_SHAPE(1, 1, 4, 4), 1);
+    ERROR_IS("conv2d: (1,1,4,4) with weights (1,1,4,4): stride 1, dilation 1, padding "
+             "9223372036854775807 and 9223372036854775807",
+             hod_conv2d(image, image, .padding = INT64_MAX));
+    ERROR_IS("max_pool2d: of (1,1,4,4): kernel 2, stride 2, dilation 9223372036854775807, padding "
+             "0 and 0",
+             hod_max_pool2d(image, 2, .dilation = INT64_MAX));
+    /* A step beyond the end is as good as any other. */
+    EQ_INT(hod_tensor_size(hod_slice_step(x, 0, 0, 3, INT64_MAX), 0), 1);
+}
+
+TEST(misuse_lists_that_are_none)
+{
+    hod_tensor *x = hod_scalar(1), *part;
+    ERROR_IS("concat: of 0 tensors, at least 1 wanted", hod_concat(3, NULL, 0));
+    ERROR_IS("split: nowhere to put the parts", hod_split(x, 0, 1, (int64_t[]){1}, NULL));
+    ERROR_IS("split: no sizes", hod_split(x, 0, 1, NULL, &part));
+    ERROR_IS("chunk: nowhere to put the parts", hod_chunk(x, 0, 1, NULL));
+    ERROR_IS("stack: of 0 tensors, at least 1 wanted", hod_stack(3, NULL, 0));
+    ERROR_IS("sum: over -1 dimensions, wanted 0 to 8",
+             hod_sum_over(x, (hod_shape){.n = -1}, false));
+}
+
+TEST(misuse_integers_wrap)
+{
+    hod_tensor *x = hod_from_ints((int64_t[]){INT64_MAX, 2}, HOD_SHAPE(2)), *y = hod_add(x, x);
+    int64_t got[2];
+    CHECK(hod_read_ints(y, got, 2) == 0);
+    EQ_INT(got[0], -2);
+    CHECK(hod_read_ints(hod_prod(x), got, 1) == 0);
+    EQ_INT(got[0], -2);
+    CHECK(hod_read_ints(hod_sum(hod_concat(2, (hod_tensor *[]){x, x}, 0)), got, 1) == 0);
+    EQ_INT(got[0], 2);
+}
+
+TEST(misuse_of_scopes)
+{
+    hod_scope outer, inner;
+    hod_scope_begin(&outer, "a.c", 1);
+    hod_scope_begin(&inner, "b.c", 2);
+    hod_tensor *x = hod_scalar(1);
+    CHECK(x);
+    hod_scope_end(&outer); /* takes the inner one with it */
+    EQ_STR(hod_error(), "scope: a.c:1 ends before b.c:2, which was opened inside");
+    hod_error_take(NULL);
+    hod_scope_end(&inner);
+    EQ_STR(hod_error(), "scope: it has ended already, or belongs to another thread");
+    hod_error_take(NULL);
+    hod_scope_end(NULL);
+    CHECK(hod_error_take(NULL));
+    NEAR(hod_item(hod_scalar(2)), 2, 0);
+}
+
+TEST(misuse_of_a_window_without_end)
+{
+    hod_tensor *x = hod_full(HOD_F32, HOD_SHAPE(1, 1, 2, 2), 3);
+    hod_tensor *y = hod_max_pool2d(x, 1 << 30, .padding = 1 << 29);
+    NEAR(hod_item(hod_amin(y)), 3, 0);
+}
+
+static hod_tensor *identity(void *context, hod_tensor *const *in, int n)
+{
+    (void)context, (void)n;
+    return in[0];
+}
+
+TEST(misuse_of_what_should_be_pointed_to)
+{
+    hod_tensor *x = hod_from_floats((float[]){1, 2}, HOD_SHAPE(2));
+    hod_dataset *d = hod_synthetic_dataset(HOD_SHAPE(4), .count = 10, .classes = 3);
+    hod_module *net = hod_nn_linear(NULL, "net", 4, 3);
+    ERROR_IS("read_floats: room for 0, (2) has 2", hod_read_floats(x, NULL, 2));
+    ERROR_IS("print_graph: nowhere to print", hod_print_graph(x, NULL));
+    ERROR_IS("print_graph: nowhere to print", hod_print_graph_dot(x, NULL));
+    ERROR_IS("gradcheck: no report", hod_gradcheck(identity, 1, &x, NULL, NULL));
+    ERROR_IS("gradcheck: no function", hod_gradcheck(NULL, 1, &x, NULL, NULL));
+    ERROR_IS("dataset synthetic: 5 samples from 9223372036854775807 on, of 10",
+             hod_dataset_slice(d, INT64_MAX, 5));
+    ERROR_IS("dataset synthetic: no room for its moments", hod_dataset_moments(d, 9, NULL, NULL));
+    ERROR_IS("save /nowhere: no list of tensors or notes",
+             hod_save_tensors("/nowhere", NULL, 1, NULL, 0));
+    ERROR_IS("plot /nowhere.png: 1 series", hod_plot("/nowhere.png", NULL, 1, .title = "x"));
+    ERROR_IS("event: no file", hod_event_write(NULL, "x", NULL));
+    ERROR_IS("config: nowhere to print", hod_config_describe(NULL));
+    CHECK(!hod_module_find(net, NULL));
+    hod_module_print(net, NULL);
+    hod_memory_print(NULL);
+    hod_trainer_stop(NULL);
+    CHECK(!hod_error());
+    hod_module_free(net);
+    hod_dataset_free(d);
 }
