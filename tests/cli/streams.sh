@@ -52,7 +52,10 @@ cmp -s whole.txt closed.txt || fail "other losses with a closed output"
 grep -qv '^{"event"' closed/log.jsonl && fail "the log holds other lines"
 
 # ---- files may not grow: blocks of 512 bytes ----
+#
+# ThreadSanitizer writes a file of its own when a program starts, and dies when that may not grow.
 
+[ -z "${TSAN_OPTIONS:-}" ] || exit 0
 for blocks in 1 4 8 16 24 32; do
     status=0
     (
