@@ -59,11 +59,15 @@ def main():
     show("erf from 1: -log(erfc(a))",
          fit(lambda a: -mp.log(mp.erfc(a)), 1, 3.95, 6,
              lambda a: float(mp.erfc(a) / mp.erf(a))))
-    show("gelu: e^(a^2/2) times the normal share below -a, over t = 1 / (1 + a/4)",
-         fit(lambda t: mp.erfc(4 * (1 / t - 1) / root(2)) / 2 * mp.exp(8 * (1 / t - 1) ** 2) / t,
-             1 / (1 + 14.5 / 4), 1, 9,
-             lambda t: t / float(mp.erfc(4 * (1 / mp.mpf(t) - 1) / root(2)) / 2
-                                 * mp.exp(8 * (1 / mp.mpf(t) - 1) ** 2))))
+    root_2pi = float(np.float32(np.sqrt(2 * np.pi)))
+
+    def gelu_v(t):  # 2 + a v = 1 / (e^(a^2/2) times the normal share below -a), t = 1 / (1 + a/3)
+        a = 3 * (1 / mp.mpf(t) - 1)
+        return (2 / (mp.erfc(a / root(2)) * mp.exp(a * a / 2)) - 2) / a if a else 4 / root(2 * mp.pi)
+
+    show("gelu: (v - sqrt(2 pi)) / t",
+         fit(lambda t: (gelu_v(t) - root_2pi) / t, 1 / (1 + 14.3 / 3), 1, 8,
+             lambda t: 3 * (1 - t) / float(2 + 3 * (1 / t - 1) * gelu_v(t)) + 1e-4))
     quarter = 1.001 * float(mp.pi / 4) ** 2
     show("sin: (sin(r) / r - 1) / t",
          fit(lambda t: (mp.sin(root(t)) / root(t) - 1) / t, 1e-12, quarter, 2,

@@ -7,7 +7,8 @@
 /* Through e^-|x|, which cannot overflow: 1 / (1 + z) for x >= 0, z / (1 + z) below. */
 R_FN float r_sigmoid(float x)
 {
-    float z = r_exp(-r_abs(x));
+    i32 k;
+    float p = r_exp_parts(-r_abs(x), &k), z = r_scaled_down(p, k);
     float y = (x < 0 ? z : 1.0f) / (1.0f + z);
     return x != x ? x : y;
 }
@@ -60,32 +61,35 @@ R_FN float r_no_less(float x)
 R_FN float r_silu(float x)
 {
     i32 k;
-    float p = r_exp_parts(-r_abs(x), &k), z = r_scaled(p, k);
-    float y = (x < 0 ? r_scaled(r_no_less(x) * p, k) : x) / (1.0f + z);
+    float p = r_exp_parts(-r_abs(x), &k), z = r_scaled_down(p, k);
+    float y = (x < 0 ? r_scaled_down(r_no_less(x) * p, k) : x) / (1.0f + z);
     return x == r_lowest ? R_NAN : y;
 }
 
-/* x times the normal distribution's share below x, which for -a, a >= 0, is e^(-a^2/2) t p(t) with
- * t = 1 / (1 + a/4), to the last digits of the tail. In f64, because p is steep in t near 1. */
+/* x times the normal distribution's share below x, which for -a, a >= 0, is e^(-a^2/2) / (2 + a v).
+ * v, between 1.6 and sqrt(2 pi), is a polynomial in t = 1 / (1 + a/3). The upper 12 bits of a have an
+ * exact square; an error of a^2 would count as often as the exponent is large. */
 R_FN float r_gelu(float x)
 {
-    double t = 1.0 / D_MA((double)r_abs(x), 0.25, 1.0);
-    double p = 0x1.14c4025484a2bp-6;
-    p = D_MA(p, t, -0x1.08584bbb1d6dep-4);
-    p = D_MA(p, t, 0x1.c9c48c4eb36a5p-5);
-    p = D_MA(p, t, 0x1.7272dff6793c7p-6);
-    p = D_MA(p, t, 0x1.229288744cabcp-6);
-    p = D_MA(p, t, 0x1.5774268422288p-4);
-    p = D_MA(p, t, 0x1.2b0f8e2774137p-4);
-    p = D_MA(p, t, 0x1.864c8b609b2d9p-4);
-    p = D_MA(p, t, 0x1.97a3d090f1340p-4);
-    p = D_MA(p, t, 0x1.988f9b6ef6d1dp-4);
+    float a = r_abs(x);
+    a = a > 15.0f ? 15.0f : a; /* e^(-a^2/2) rounds to 0; NaN passes */
+    float t = 1.0f / R_MA(a, 0x1.555556p-2f, 1.0f);
+    float v = -0x1.9fa79ap-2f;
+    v = R_MA(v, t, 0x1.edff10p+0f);
+    v = R_MA(v, t, -0x1.c43764p+1f);
+    v = R_MA(v, t, 0x1.7aa81ep+1f);
+    v = R_MA(v, t, -0x1.1f8b3ep+0f);
+    v = R_MA(v, t, 0x1.f33762p-2f);
+    v = R_MA(v, t, -0x1.673c22p-3f);
+    v = R_MA(v, t, -0x1.8713f2p-2f);
+    v = R_MA(v, t, -0x1.5575e2p-1f);
+    v = R_MA(v, t, 0x1.40d932p+1f);
+    float upper = r_float(r_bits(a) & 0xfffff000);
     i32 k;
-    float e = r_exp_parts_wide(-0.5 * (double)x * (double)x, &k);
-    float h = r_scaled((float)((double)r_no_less(x) * (p * t)) * e, k);
-    float y = x < 0 ? h : x - h;
-    y = x == r_lowest ? R_NAN : y;
-    return x == r_highest ? x : y;
+    float q = r_expm1_parts(upper * upper * -0.5f, (a - upper) * (a + upper) * -0.5f, &k);
+    float h = r_scaled_down(R_MA(a, q, a) / R_MA(a, v, 2.0f), k);
+    float y = (x < 0 ? -0.0f : x) - h;
+    return x == r_lowest ? R_NAN : y;
 }
 
 /* x sigmoid(2 u), u = sqrt(2/pi) (x + 0.044715 x^3), which is x/2 (1 + tanh u). The exponent is made
@@ -94,15 +98,16 @@ R_FN float r_gelu_tanh(float x)
 {
     double v = (double)r_abs(x), w = v * D_MA(v * v, -0x1.2444f2a4d8b4bp-4, -0x1.9884533d43651p+0);
     i32 k;
-    float p = r_exp_parts_wide(w, &k), z = r_scaled(p, k);
-    float y = (x < 0 ? r_scaled(r_no_less(x) * p, k) : x) / (1.0f + z);
+    float p = r_exp_parts_wide(w, &k), z = r_scaled_down(p, k);
+    float y = (x < 0 ? r_scaled_down(r_no_less(x) * p, k) : x) / (1.0f + z);
     return x == r_lowest ? R_NAN : y;
 }
 
 /* log(1 + e^x) = max(x, 0) + log(1 + e^-|x|) */
 R_FN float r_softplus(float x)
 {
-    float y = r_log1p(r_exp(-r_abs(x)));
+    i32 k;
+    float p = r_exp_parts(-r_abs(x), &k), y = r_log1p(r_scaled_down(p, k));
     return (x > 0 ? x : 0.0f) + y;
 }
 
@@ -143,7 +148,7 @@ static const u32 r_two_over_pi[10] __attribute__((unused)) = {
 /* |x| = (pi/2) (4 j + q) + r with |r| <= pi/4; q is returned. For all finite x: the 24 bits of the
  * mantissa are multiplied with those 96 bits of 2/pi that matter for its exponent, so a huge x costs
  * what a small one does. (Payne and Hanek, 1983.) */
-R_FN u32 r_quadrant(float x, float *r)
+R_FN u32 r_quadrant_far(float x, float *r)
 {
     u32 u = r_bits(x) & 0x7fffffff;
     i32 e = (i32)(u >> 23);
@@ -164,6 +169,20 @@ R_FN u32 r_quadrant(float x, float *r)
     return small ? 0 : q;
 }
 
+/* The same up to 2^20, as |x| - n pi/2 in f64; the first 33 bits of pi/2 times n are exact. */
+R_FN u32 r_quadrant_near(float x, float *r)
+{
+    double v = (double)r_abs(x), t = D_MA(v, 0x1.45f306dc9c883p-1, 0x1.8p52);
+    double n = t - 0x1.8p52;
+    *r = (float)D_MA(n, -0x1.0b4611a626331p-34, D_MA(n, -0x1.921fb544p+0, v));
+    return (u32)d_bits(t);
+}
+
+R_FN int r_is_small(float x)
+{
+    return r_abs(x) < 0x1p20f;
+}
+
 R_FN float r_sin_poly(float r)
 {
     float t = r * r;
@@ -182,22 +201,44 @@ R_FN float r_cos_poly(float r)
     return R_MA(p * t, t, R_MA(t, -0.5f, 1.0f));
 }
 
+/* sin and cos of x from its quadrant q and what is left. */
+R_FN float r_sin_from(float x, u32 q, float r)
+{
+    float s = r_sin_poly(r), c = r_cos_poly(r);
+    u32 sign = (q & 2) << 30 ^ (r_bits(x) & 0x80000000);
+    return r_float(r_bits(q & 1 ? c : s) ^ sign);
+}
+
+R_FN float r_cos_from(u32 q, float r)
+{
+    float s = r_sin_poly(r), c = r_cos_poly(r);
+    return r_float(r_bits(q & 1 ? s : c) ^ ((q + 1) & 2) << 30);
+}
+
+R_FN float r_sin_near(float x)
+{
+    float r;
+    u32 q = r_quadrant_near(x, &r);
+    return r_sin_from(x, q, r);
+}
+
+R_FN float r_cos_near(float x)
+{
+    float r;
+    u32 q = r_quadrant_near(x, &r);
+    return r_cos_from(q, r);
+}
+
 R_FN float r_sin(float x)
 {
     float r;
-    u32 q = r_quadrant(x, &r);
-    float s = r_sin_poly(r), c = r_cos_poly(r);
-    u32 sign = (q & 2) << 30 ^ (r_bits(x) & 0x80000000);
-    float y = r_float(r_bits(q & 1 ? c : s) ^ sign);
-    return r_abs(x) < r_highest ? y : R_NAN;
+    u32 q = r_is_small(x) ? r_quadrant_near(x, &r) : r_quadrant_far(x, &r);
+    return r_abs(x) < r_highest ? r_sin_from(x, q, r) : R_NAN;
 }
 
 R_FN float r_cos(float x)
 {
     float r;
-    u32 q = r_quadrant(x, &r);
-    float s = r_sin_poly(r), c = r_cos_poly(r);
-    u32 sign = ((q + 1) & 2) << 30;
-    float y = r_float(r_bits(q & 1 ? s : c) ^ sign);
-    return r_abs(x) < r_highest ? y : R_NAN;
+    u32 q = r_is_small(x) ? r_quadrant_near(x, &r) : r_quadrant_far(x, &r);
+    return r_abs(x) < r_highest ? r_cos_from(q, r) : R_NAN;
 }

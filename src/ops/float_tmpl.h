@@ -144,15 +144,18 @@ R_FN float r_round(float x)
     return __builtin_rintf(x);
 }
 
-/* A NaN in either operand is the result. */
+/* A NaN in either operand is the result. Two choices, not one with an `or`, which compilers turn into
+ * branches when such calls nest. */
 R_FN float r_max(float a, float b)
 {
-    return a > b || a != a ? a : b;
+    float greater = a > b ? a : b;
+    return a != a ? a : greater;
 }
 
 R_FN float r_min(float a, float b)
 {
-    return a < b || a != a ? a : b;
+    float lesser = a < b ? a : b;
+    return a != a ? a : lesser;
 }
 
 R_FN float r_sqrt(float x)
@@ -183,6 +186,22 @@ R_FN float r_scaled(float p, i32 k)
 {
     i32 k1 = k >> 1, k2 = k - k1;
     return p * r_float((u32)(k1 + 127) << 23) * r_float((u32)(k2 + 127) << 23);
+}
+
+/* The same where k is at most 60 and at least -190: one factor has room below, one is constant. */
+R_FN float r_scaled_down(float p, i32 k)
+{
+    return p * r_float((u32)(k + 191) << 23) * 0x1p-64f;
+}
+
+/* e^(x + lo) = (1 + q) 2^k for -115 < x <= 0 and a much smaller lo; q is returned. */
+R_FN float r_expm1_parts(float x, float lo, i32 *k)
+{
+    float t = R_MA(x, 0x1.715476p+0f, 0x1.8p23f);
+    float n = t - 0x1.8p23f;
+    float r = R_MA(n, -0x1.62e4p-1f, x) + R_MA(n, -0x1.7f7d1cp-20f, lo);
+    *k = (i32)r_bits(t) - 0x4b400000;
+    return r_expm1_reduced(r);
 }
 
 /* e^x = p 2^k. x = n ln 2 + r, |r| <= ln 2 / 2, e^x = 2^n e^r. The sum with 1.5 * 2^23 leaves n,
@@ -329,22 +348,46 @@ R_FN float r_pow(float a, float b)
 
 /* ---- division with remainder ---- */
 
-/* What a leaves of multiples of b, with the sign of a; exact. */
+/* Is the quotient small enough for r_fmod_near? */
+R_FN int r_is_near(float a, float b)
+{
+    return (r_abs(a) < 0x1p23f * r_abs(b)) & (r_abs(b) < r_highest);
+}
+
+/* What a leaves of multiples of b, with the sign of a; exact. The rounded quotient, cut to an
+ * integer below 2^23, is the true one or 1 more; its product with b and the difference fit a f64. */
+R_FN float r_fmod_near(float a, float b)
+{
+    float x = r_abs(a), y = r_abs(b);
+    double m = D_MA(-(double)r_trunc(x / y), (double)y, (double)x);
+    return r_copysign((float)(m < 0 ? m + (double)y : m), a);
+}
+
 R_FN float r_fmod(float a, float b)
 {
-    return __builtin_fmodf(a, b);
+    return r_is_near(a, b) ? r_fmod_near(a, b) : __builtin_fmodf(a, b);
 }
 
-/* The same with the sign of b. */
+/* The remainders of a by b with the sign of b, and the floor of a / b, from m = r_fmod(a, b): a less
+ * the remainder is a multiple of b, up to rounding. */
+R_FN float r_remainder_from(float m, float b)
+{
+    return (m != 0) & ((b < 0) != (m < 0)) ? m + b : m;
+}
+
+R_FN float r_floor_divide_from(float m, float a, float b)
+{
+    float q = a / b, whole = r_round((a - r_remainder_from(m, b)) / b);
+    float y = whole == 0 ? r_copysign(0, q) : whole;
+    return b == 0 ? q : y;
+}
+
 R_FN float r_remainder(float a, float b)
 {
-    float m = __builtin_fmodf(a, b);
-    return m != 0 && (b < 0) != (m < 0) ? m + b : m;
+    return r_remainder_from(r_fmod(a, b), b);
 }
 
-/* floor(a / b) for the exact quotient: a - remainder is a multiple of b, up to rounding. */
 R_FN float r_floor_divide(float a, float b)
 {
-    float q = a / b, whole = __builtin_rintf((a - r_remainder(a, b)) / b);
-    return b == 0 ? q : whole == 0 ? r_copysign(0, q) : whole;
+    return r_floor_divide_from(r_fmod(a, b), a, b);
 }

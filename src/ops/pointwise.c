@@ -82,8 +82,9 @@ static bool is_half(const hod_tensor *t)
 static hod_row *row_of(hod_dtype dtype, hod_op op)
 {
     bool half = dtype == HOD_F16 || dtype == HOD_BF16;
-    hod_row *const *rows = hod__rows()->pointwise[half ? HOD_F32 : dtype];
-    return rows ? rows[op] : hod__rows_plain.pointwise[dtype][op];
+    const hod_rows *rows = hod__rows();
+    hod_row *quick = half || dtype == HOD_F32 ? rows->near[op] : NULL;
+    return quick ? quick : rows->pointwise[half ? HOD_F32 : dtype][op];
 }
 
 int hod__eval_pointwise(const hod_op_call *c, hod_tensor *out)

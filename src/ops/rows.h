@@ -33,7 +33,8 @@ typedef struct hod_folder {
 typedef struct hod_rows {
     const char *name;
     hod_row *const
-        *pointwise[HOD_DTYPES]; /* [type of the last input][operator]; integers: plain's */
+        *pointwise[HOD_DTYPES]; /* [type of the last input][operator]; no 16-bit floats */
+    hod_row *const *near; /* [operator]: quick twins of some rows of f32, else NULL; near_tmpl.c */
     hod_cast_row *const *cast[HOD_DTYPES]; /* [from][to] */
     const hod_folder *fold[HOD_DTYPES];    /* [type of the input][operator] */
     void (*uniform)(int64_t n, float *out, uint64_t key, uint64_t stream, uint64_t index);

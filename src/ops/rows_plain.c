@@ -1,5 +1,4 @@
 /* The inner loops for any machine; see rows.h. CMakeLists.txt has the flags. */
 #define ROWS      hod__rows_plain
 #define ROWS_NAME "plain"
-#define PLAIN_ROWS
 #include "ops/rows_tmpl.c"

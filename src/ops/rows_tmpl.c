@@ -1,11 +1,12 @@
 /* The inner loops of eager kernels: included with ROWS, the name of the table, by one file for each
- * instruction set. The one for any machine has elementwise loops for integers, too (PLAIN_ROWS);
- * 16-bit floats go through those of f32 in blocks (pointwise.c). See rows.h. */
+ * instruction set. Elementwise, 16-bit floats go through the loops of f32 in blocks (pointwise.c). See
+ * rows.h. */
 #include "ops/math_tmpl.h"
 #include "ops/rows.h"
 #include "ops/uniform_tmpl.h"
 #include "tensor/half.h"
 #include <math.h>
+#include <string.h>
 
 enum { LANES = 16 }; /* accumulators of a fold */
 
@@ -27,7 +28,6 @@ enum { LANES = 16 }; /* accumulators of a fold */
 #include "ops/typed_tmpl.h"
 #define ELEM_F64
 #include "ops/typed_tmpl.h"
-#ifdef PLAIN_ROWS
 #define ELEM_I64
 #include "ops/typed_tmpl.h"
 #define ELEM_I32
@@ -36,8 +36,9 @@ enum { LANES = 16 }; /* accumulators of a fold */
 #include "ops/typed_tmpl.h"
 #define ELEM_BOOL
 #include "ops/typed_tmpl.h"
-#endif
 #undef TYPED_BODY
+
+#include "ops/near_tmpl.c"
 
 #define TYPED_BODY "ops/rows_body_tmpl.c"
 #include "ops/all_types_tmpl.h"
@@ -61,13 +62,12 @@ const hod_rows ROWS = {
         {
             [HOD_F32] = rows_f32,
             [HOD_F64] = rows_f64,
-#ifdef PLAIN_ROWS
             [HOD_I64] = rows_i64,
             [HOD_I32] = rows_i32,
             [HOD_U8] = rows_u8,
             [HOD_BOOL] = rows_bool,
-#endif
         },
+    .near = near_rows,
     .cast = OF_EACH_TYPE(casts),
     .fold = OF_EACH_TYPE(folders),
     .uniform = uniform_row,

@@ -54,12 +54,14 @@ R_FN double d_round(double x)
 
 R_FN double d_max(double a, double b)
 {
-    return a > b || a != a ? a : b;
+    double greater = a > b ? a : b;
+    return a != a ? a : greater;
 }
 
 R_FN double d_min(double a, double b)
 {
-    return a < b || a != a ? a : b;
+    double lesser = a < b ? a : b;
+    return a != a ? a : lesser;
 }
 
 R_FN double d_rsqrt(double x)

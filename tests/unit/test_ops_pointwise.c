@@ -348,6 +348,41 @@ TEST(ops_rows_agree_for_every_instruction_set)
         }
 }
 
+/* One in so many arguments is far: in none of the blocks, in some, in all. */
+static void near_and_far(float *x, int n, int64_t far)
+{
+    static const float odd[] = {1e30f, -3e7f, INFINITY, NAN, 0.0f, -0.0f, 0x1p-149f, -1e-38f, 5e9f};
+    for (int i = 0; i < n; i++)
+        x[i] = far && (i * 7919ll + 11) % far == 0 ? odd[i % HOD_COUNT(odd)]
+                                                   : (float)((i * 104729 % 20011) - 10005) / 97;
+}
+
+TEST(ops_rows_of_near_arguments_agree_to_the_bit)
+{
+    enum { N = 5003 };
+    static float a[2 * N], b[2 * N], y[2 * N], want[2 * N];
+    static const int64_t far[] = {0, 1, 13, 1999};
+    for (int k = 0; k <= 2; k++)
+        for (hod_op op = 0; op < HOD_OPS; op++)
+            for (int f = 0; f < 16; f++) {
+                const hod_rows *rows = hod__rows_of(k);
+                if (!rows || !rows->near[op])
+                    continue;
+                near_and_far(a, 2 * N, far[f / 4]);
+                near_and_far(b, 2 * N - 3, far[f % 4]);
+                for (int s = 0; s < 3; s++) {
+                    const int64_t step[] = {s, 2 - s};
+                    rows->near[op](N, y, 1 + s % 2, (const void *[]){a, b}, step);
+                    rows->pointwise[HOD_F32][op](N, want, 1 + s % 2, (const void *[]){a, b}, step);
+                    for (int i = 0; i < 2 * N; i++)
+                        if (!(y[i] == want[i] && !signbit(y[i]) == !signbit(want[i])) &&
+                            !(isnan(y[i]) && isnan(want[i])))
+                            FAIL("%s for %s, far %d: %a, not %a", hod__op_info[op].name, rows->name,
+                                 f, y[i], want[i]);
+                }
+            }
+}
+
 TEST(ops_rows_reduce_the_same_for_every_instruction_set)
 {
     hod_tensor *x = hod_sin(hod_arange(HOD_F32, 70001));
