@@ -52,7 +52,7 @@ static void check(const op_case *c)
 {
     HOD_SCOPE(s);
     const char *name = hod__op_info[c->op].name;
-    hod_tensor *in[3];
+    hod_tensor *in[4];
     for (int i = 0; i < c->n; i++)
         in[i] = input_of(c, i);
     hod_gradcheck_report r;
