@@ -16,14 +16,13 @@
 typedef struct hod_attention_options {
     bool causal;    /* query i sees the keys 0..i */
     double scale;   /* 0: 1 / sqrt(D) */
-    double dropout; /* of the probabilities; keeps all of them in memory: Lq x Lk a head */
+    double dropout; /* of the probabilities, by the thread's random key (random.h) */
     int end_;
 } hod_attention_options;
 
 HOD_API hod_tensor *hod_attention_with(hod_tensor *q, hod_tensor *k, hod_tensor *v,
                                        hod_attention_options o);
-/* mask: broadcasts to (B,H,Lq,Lk). bool: true where a key is seen; real: added to the scores. The
- * gradient of a mask that wants one takes the memory of all scores. */
+/* mask: broadcasts to (B,H,Lq,Lk). bool: true where a key is seen; real: added to the scores. */
 HOD_API hod_tensor *hod_attention_masked_with(hod_tensor *q, hod_tensor *k, hod_tensor *v,
                                               hod_tensor *mask, hod_attention_options o);
 

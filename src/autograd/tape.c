@@ -239,8 +239,8 @@ hod_tensor *hod__saved_open(const hod_origin *who, const hod_saved *s, hod_grad_
 static bool wants_input(const hod_op_info *info, const hod_grad_node *n, int i)
 {
     static const uint32_t flag[] = {HOD_OPF_SAVES_X, HOD_OPF_SAVES_B, HOD_OPF_SAVES_C,
-                                    HOD_OPF_SAVES_D};
-    if (i >= HOD_COUNT(flag) || !(info->flags & flag[i]))
+                                    HOD_OPF_SAVES_D, HOD_OPF_SAVES_MORE};
+    if (!(info->flags & flag[HOD_MIN(i, HOD_COUNT(flag) - 1)]))
         return false;
     if (!(info->flags & HOD_OPF_BILINEAR) || i > 1)
         return true;

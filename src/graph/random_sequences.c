@@ -87,7 +87,30 @@ hod_ref hod__draw_recurrent(hod_drawing *d, hod_ref x)
         d, hod__draw_op(d, lstm ? HOD_OP_lstm_back : HOD_OP_gru_back, &attrs, 5, in, g, false));
 }
 
-/* Attention with no mask, an added one or the causal one, or its gradient: every query sees a key. */
+/* Key and sample indices for draws over n rows; HOD_NO_REF among them: failed. */
+static void random_inputs(hod_drawing *d, int64_t n, hod_ref in[2])
+{
+    hod_meta key = {.dtype = HOD_I64, .ndim = 1, .shape = {2}};
+    in[0] = hod__draw_input(d, &key, 'k', 0, HOD_INPUT_DATA);
+    in[1] = indices(d, 1000, HOD_SHAPE(n));
+}
+
+/* Gradients of a call of attention for q, k and v, or for its mask: of n inputs, g behind them. */
+static hod_ref attention_back(hod_drawing *d, const hod_attrs *attrs, const hod_ref *in, int n,
+                              hod_ref y, hod_ref g, double bound)
+{
+    hod_ref back[8];
+    memcpy(back, in, 4 * sizeof *in);
+    back[4] = y;
+    back[5] = g;
+    memcpy(back + 6, in + 4, (size_t)(n - 4) * sizeof *in);
+    bool of_mask = hod__node(d->g, in[3])->ndim > 0 && hod__draw_one_in(d, 2);
+    hod_op op = of_mask ? HOD_OP_attention_mask_back : HOD_OP_attention_back;
+    return hod__draw_op(d, op, attrs, n + 2, back, bound, false);
+}
+
+/* Attention with no mask, an added one or the causal one, with dropout or without, or its gradient:
+ * every query sees a key. */
 hod_ref hod__draw_attention(hod_drawing *d, hod_ref x)
 {
     hod_dtype dtype = sequence_type(d, x);
@@ -102,15 +125,23 @@ hod_ref hod__draw_attention(hod_drawing *d, hod_ref x)
         hod__draw_one_in(d, 2) ? fresh(d, dtype, HOD_SHAPE(l, s)) : hod__draw_full(d, dtype, 0)};
     if (!all_drawn(in, 4))
         return HOD_NO_REF;
-    double q = d->values[in[0]].bound, k = d->values[in[1]].bound, v = d->values[in[2]].bound;
+    int inputs = hod__draw_one_in(d, 3) ? 6 : 4;
+    if (inputs == 6) {
+        attrs.attention.dropout = 0.5;
+        attrs.attention.stream = hod__draw(d, 100);
+        random_inputs(d, n, in + 4);
+        if (!all_drawn(in, 6))
+            return HOD_NO_REF;
+    }
+    double q = d->values[in[0]].bound, k = d->values[in[1]].bound, v = 2 * d->values[in[2]].bound;
     double score = 0.5 * (double)e * q * k + d->values[in[3]].bound;
-    in[4] = hod__draw_op(d, HOD_OP_attention, &attrs, 4, in, HOD_MAX(v, score + 2), false);
-    if (in[4] == HOD_NO_REF || hod__draw_one_in(d, 2))
-        return in[4] == HOD_NO_REF ? in[4] : hod__draw_tame(d, in[4]);
-    in[5] = fresh(d, dtype, HOD_SHAPE(n, heads, l, ev + 1));
-    if (in[5] == HOD_NO_REF)
-        return in[5];
-    double g = d->values[in[5]].bound, slope = 2 * g * (double)ev * v + g;
-    double back = (double)(l * heads) * HOD_MAX(g, slope * HOD_MAX(q, k));
-    return hod__draw_tame(d, hod__draw_op(d, HOD_OP_attention_back, &attrs, 6, in, back, false));
+    hod_ref y = hod__draw_op(d, HOD_OP_attention, &attrs, inputs, in, HOD_MAX(v, score + 2), false);
+    if (y == HOD_NO_REF || hod__draw_one_in(d, 2))
+        return y == HOD_NO_REF ? y : hod__draw_tame(d, y);
+    hod_ref gradient = fresh(d, dtype, HOD_SHAPE(n, heads, l, ev + 1));
+    if (gradient == HOD_NO_REF)
+        return gradient;
+    double g = d->values[gradient].bound, slope = 2 * g * (double)ev * v + g;
+    double bound = (double)(n * l * heads) * HOD_MAX(2 * g, slope * HOD_MAX(1, HOD_MAX(q, k)));
+    return hod__draw_tame(d, attention_back(d, &attrs, in, inputs, y, gradient, bound));
 }

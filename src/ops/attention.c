@@ -1,10 +1,11 @@
-/* Scaled dot-product attention: softmax(scale q kᵀ + mask) v.
+/* Scaled dot-product attention: dropout(softmax(scale q kᵀ + mask)) v.
  *
- *     hod_attention ──> operator attention          by blocks, memory linear in the length
- *                  └──> hod__attention_composed     with dropout: all scores in memory
+ * The operators work by blocks, in memory linear in the length. The derivative of `attention` is the
+ * kernel attention_back, for an additive mask attention_mask_back; where it is to be differentiated
+ * again, it is written in operators, with all scores in memory.
  *
- * The operator's derivative is the kernel attention_back, unless it is to be differentiated again or
- * is that of an additive mask, which is as large as the scores: then it is written in operators.
+ * Dropout's draws are those of the operator uniform for the scores (B,H,Lq,Lk): what it reads, key
+ * and sample indices, are two more inputs, and its stream is an attribute.
  */
 #include "ops/attention.h"
 #include <hod/attention.h>
@@ -29,8 +30,30 @@ static int check_mask(const hod_op_call *c, const hod_meta *mask, const int64_t 
     return 0;
 }
 
-static int check(const hod_op_call *c, const hod_meta *in)
+/* `before`: inputs without those of dropout. */
+static int check_dropout(const hod_op_call *c, const hod_meta *in, const int64_t *scores,
+                         int before)
 {
+    const hod_attrs_attention *a = &c->attrs->attention;
+    if (c->n != before + (a->dropout > 0 ? 2 : 0))
+        return HOD_FAIL_RC(ARGUMENT, "%s: %d inputs with dropout %g", hod__op_name(c), c->n,
+                           a->dropout);
+    if (!(a->dropout >= 0 && a->dropout < 1))
+        return HOD_FAIL_RC(ARGUMENT, "%s: dropout %g", hod__op_name(c), a->dropout);
+    if (a->dropout == 0)
+        return 0;
+    hod_attrs draws;
+    memset(&draws, 0, sizeof draws);
+    draws.uniform.shape = hod_shape_of(4, scores);
+    hod_meta out;
+    return hod__op_shape(HOD_OP_uniform, &draws, 2, in + before, &out);
+}
+
+/* `more`: inputs between mask and those of dropout. */
+static int check(const hod_op_call *c, const hod_meta *in, int more)
+{
+    if (c->n < ATTENTION_INPUTS + more)
+        return HOD_FAIL_RC(ARGUMENT, "%s: %d inputs", hod__op_name(c), c->n);
     const hod_meta *q = &in[0], *k = &in[1], *v = &in[2];
     bool fits = q->ndim == 4 && k->ndim == 4 && v->ndim == 4 && k->shape[0] == q->shape[0] &&
                 v->shape[0] == q->shape[0] && v->shape[1] == k->shape[1] &&
@@ -48,6 +71,8 @@ static int check(const hod_op_call *c, const hod_meta *in)
                            hod_dtype_name((hod_dtype)k->dtype),
                            hod_dtype_name((hod_dtype)v->dtype));
     const int64_t scores[] = {q->shape[0], heads, q->shape[2], k->shape[2]};
+    if (check_dropout(c, in, scores, ATTENTION_INPUTS + more) != 0)
+        return -1;
     return check_mask(c, &in[3], scores, t);
 }
 
@@ -61,26 +86,45 @@ static hod_meta result_of(const hod_meta *in)
 
 int hod__shape_attention(const hod_op_call *c, const hod_meta *in, hod_meta *out)
 {
-    if (check(c, in) != 0)
+    if (check(c, in, 0) != 0)
         return -1;
     *out = result_of(in);
     return 0;
 }
 
-/* Inputs q, k, v, mask, the result, its gradient. Result: gradients of q, k, v in a row. */
-int hod__shape_attention_back(const hod_op_call *c, const hod_meta *in, hod_meta *out)
+/* Inputs q, k, v, mask, the result, its gradient; with dropout key and indices. */
+static int check_back(const hod_op_call *c, const hod_meta *in)
 {
-    if (check(c, in) != 0)
+    if (check(c, in, 2) != 0)
         return -1;
     hod_meta want = result_of(in);
-    for (int i = 4; i < 6; i++)
+    for (int i = ATTENTION_INPUTS; i < ATTENTION_INPUTS + 2; i++)
         if (in[i].dtype != want.dtype || in[i].ndim != 4 ||
             memcmp(in[i].shape, want.shape, 4 * sizeof *want.shape) != 0)
-            return HOD_FAIL_RC(ARGUMENT, "attention_back: %s for a result %s",
+            return HOD_FAIL_RC(ARGUMENT, "%s: %s for a result %s", hod__op_name(c),
                                HOD_META_TEXT(&in[i]), HOD_META_TEXT(&want));
+    return 0;
+}
+
+/* Gradients of q, k, v in a row. */
+int hod__shape_attention_back(const hod_op_call *c, const hod_meta *in, hod_meta *out)
+{
+    if (check_back(c, in) != 0)
+        return -1;
     *out = (hod_meta){.dtype = in[0].dtype, .ndim = 1};
     for (int i = 0; i < 3; i++)
         out->shape[0] += hod__numel(4, in[i].shape);
+    return 0;
+}
+
+int hod__shape_attention_mask_back(const hod_op_call *c, const hod_meta *in, hod_meta *out)
+{
+    if (check_back(c, in) != 0)
+        return -1;
+    const hod_meta *mask = &in[ATTENTION_MASK];
+    if (mask->dtype == HOD_BOOL)
+        return HOD_FAIL_RC(ARGUMENT, "attention_mask_back: of a bool mask");
+    *out = *mask;
     return 0;
 }
 
@@ -126,28 +170,53 @@ static hod_tensor *probabilities(hod_tensor *q, hod_tensor *k, hod_tensor *mask,
     return hod_softmax(s, -1);
 }
 
+/* What dropout leaves of p, or of its gradient; draws NULL: all. */
+static hod_tensor *dropped(hod_tensor *p, hod_tensor *draws, const hod_attrs_attention *a)
+{
+    if (!p || a->dropout == 0)
+        return p;
+    hod_tensor *zero = hod_full((hod_dtype)p->dtype, HOD_SHAPE(), 0);
+    return hod_where(hod_ge_scalar(draws, a->dropout), hod_mul_scalar(p, 1 / (1 - a->dropout)),
+                     zero);
+}
+
 hod_tensor *hod__attention_composed(hod_tensor *q, hod_tensor *k, hod_tensor *v, hod_tensor *mask,
-                                    const hod_attrs_attention *a, double dropout)
+                                    const hod_attrs_attention *a, hod_tensor *draws)
 {
     if (!q || !k || !v || !mask)
         return NULL;
     hod_tensor *p = probabilities(q, for_heads(k, q->shape[1]), mask, a);
-    return hod_matmul(dropout > 0 ? hod_dropout(p, dropout) : p, for_heads(v, q->shape[1]));
+    return hod_matmul(dropped(p, draws, a), for_heads(v, q->shape[1]));
+}
+
+/* The operator's draws; NULL without dropout. */
+static hod_tensor *draws_of(const hod_vjp *v)
+{
+    const hod_attrs_attention *a = &v->attrs->attention;
+    if (a->dropout == 0)
+        return NULL;
+    hod_attrs draws;
+    memset(&draws, 0, sizeof draws);
+    const int64_t *q = v->meta[0].shape, *k = v->meta[1].shape;
+    draws.uniform.shape = HOD_SHAPE(q[0], q[1], q[2], k[2]);
+    draws.uniform.stream = a->stream;
+    return hod__op(HOD_OP_uniform, &draws, 2, (hod_tensor *[]){v->x[4], v->x[5]});
 }
 
 /* Gradient i of the operator, by operators. */
 static hod_tensor *composed_gradient(const hod_vjp *v, int i)
 {
     const hod_attrs_attention *a = &v->attrs->attention;
-    hod_tensor *q = v->x[0], *k = for_heads(v->x[1], q->shape[1]);
+    hod_tensor *q = v->x[0], *k = for_heads(v->x[1], q->shape[1]), *draws = draws_of(v);
     int64_t e = v->meta[2].shape[3], shared = v->meta[1].shape[1];
     hod_tensor *g = hod_slice(v->g, 3, 0, e), *g_log = hod_slice(v->g, 3, e, e + 1);
     hod_tensor *p = probabilities(q, k, v->x[3], a);
     if (!p || !g)
         return NULL;
     if (i == 2)
-        return of_heads(hod_matmul(hod_transpose(p, -1, -2), g), shared);
+        return of_heads(hod_matmul(hod_transpose(dropped(p, draws, a), -1, -2), g), shared);
     hod_tensor *dp = hod_matmul(g, hod_transpose(for_heads(v->x[2], q->shape[1]), -1, -2));
+    dp = dropped(dp, draws, a);
     hod_tensor *share = hod_sum_keep(hod_mul(p, dp), -1);
     hod_tensor *ds = hod_mul(p, hod_add(hod_sub(dp, share), g_log));
     if (i == 3)
@@ -158,12 +227,20 @@ static hod_tensor *composed_gradient(const hod_vjp *v, int i)
 
 /* ---- derivative ---- */
 
+static hod_tensor *by_blocks(const hod_vjp *v, hod_op op)
+{
+    hod_tensor *in[] = {v->x[0], v->x[1], v->x[2], v->x[3], v->y, v->g, NULL, NULL};
+    for (int i = ATTENTION_INPUTS; i < v->n; i++)
+        in[i + 2] = v->x[i];
+    return hod__op(op, v->attrs, v->n + 2, in);
+}
+
+/* The row of gradients, computed once for all inputs that ask. */
 static hod_tensor *row_of(const hod_vjp *v)
 {
     hod_tensor *row = v->shared ? *v->shared : NULL;
     if (!row)
-        row = hod__op(HOD_OP_attention_back, v->attrs, 6,
-                      (hod_tensor *[]){v->x[0], v->x[1], v->x[2], v->x[3], v->y, v->g});
+        row = by_blocks(v, HOD_OP_attention_back);
     if (v->shared)
         *v->shared = row;
     return row;
@@ -171,10 +248,12 @@ static hod_tensor *row_of(const hod_vjp *v)
 
 hod_tensor *hod__vjp_attention(const hod_vjp *v, int i)
 {
-    if (i == 3 && v->meta[3].dtype == HOD_BOOL)
+    if (i > ATTENTION_MASK || v->meta[i].dtype == HOD_BOOL)
         return HOD_NO_GRADIENT;
-    if (i == 3 || (hod__tape && hod__tape->enabled))
+    if (hod__tape && hod__tape->enabled)
         return composed_gradient(v, i);
+    if (i == ATTENTION_MASK)
+        return by_blocks(v, HOD_OP_attention_mask_back);
     int64_t from = 0;
     for (int k = 0; k < i; k++)
         from += hod__numel(4, v->meta[k].shape);
@@ -190,6 +269,19 @@ static hod_tensor *with_heads(hod_tensor *t, int ndim)
     if (ndim == 3)
         return hod_unsqueeze(t, 1);
     return ndim == 2 ? hod_unsqueeze(hod_unsqueeze(t, 0), 0) : t;
+}
+
+/* Dropout's inputs, as hod_uniform would have them for the scores. 0 or -1. */
+static int draw(hod_tensor **in, double p, hod_attrs_attention *a)
+{
+    hod_random_key *k = hod__random();
+    if (!k || !in[0])
+        return -1;
+    in[4] = k->key;
+    in[5] = k->index ? k->index : hod_arange(HOD_I64, in[0]->shape[0]);
+    a->dropout = p;
+    a->stream = k->stream++;
+    return in[5] ? 0 : -1;
 }
 
 /* `mask` of bool or like q; 0-d: none. */
@@ -209,21 +301,10 @@ static hod_tensor *attend(hod_tensor *q, hod_tensor *k, hod_tensor *v, hod_tenso
     a.attention.causal = o.causal;
     int64_t d = q->shape[n - 1], e = v->shape[n - 1];
     a.attention.scale = o.scale != 0 ? o.scale : d > 0 ? 1 / sqrt((double)d) : 1;
-    hod_tensor *in[] = {with_heads(q, n), with_heads(k, n), with_heads(v, n), mask};
-    hod_tensor *y;
-    if (o.dropout > 0) {
-        hod_meta meta[4], out;
-        for (int i = 0; i < 4; i++) {
-            if (!in[i])
-                return NULL;
-            meta[i] = hod__meta(in[i]);
-        }
-        if (hod__op_shape(HOD_OP_attention, &a, 4, meta, &out) != 0)
-            return NULL;
-        y = hod__attention_composed(in[0], in[1], in[2], mask, &a.attention, o.dropout);
-    } else {
-        y = hod_slice(hod__op(HOD_OP_attention, &a, 4, in), 3, 0, e);
-    }
+    hod_tensor *in[6] = {with_heads(q, n), with_heads(k, n), with_heads(v, n), mask};
+    if (o.dropout > 0 && draw(in, o.dropout, &a.attention) != 0)
+        return NULL;
+    hod_tensor *y = hod_slice(hod__op(HOD_OP_attention, &a, o.dropout > 0 ? 6 : 4, in), 3, 0, e);
     if (n == 4)
         return y;
     y = hod_squeeze(y, 1);

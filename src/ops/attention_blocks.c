@@ -1,4 +1,4 @@
-/* Attention by blocks: scores of 256 queries and 256 keys at a time, so that memory is linear in
+/* Attention by blocks: scores of some queries and some keys at a time, so that memory is linear in
  * the length.
  *
  * Forward keeps for each query the greatest score so far, the sum of exponentials below it and the
@@ -10,139 +10,228 @@
  *
  * (Dao et al., "FlashAttention", 2022.) Products are the library's, in f32; f64 has plain loops. A
  * query that sees no key has sums of 0 and L = -inf: its result and its gradients are 0.
+ *
+ * With dropout, the factor M of a probability, 0 or 1 / (1 - p), is a function of the key and of its
+ * place among all scores: each block draws its own, forward and again backward. P M V is the result,
+ * and with P M for P in dV and M (dY Vᵀ) for dY Vᵀ in dS the rest stays as it is.
+ *
+ * A call is cut into tasks by its shapes alone, each a row of products by one thread, so that no sum
+ * depends on the number of threads. Backward has a task for each head of keys; where these are few,
+ * several for each, which share its keys and have a dQ each, to be added afterwards.
  */
-#include "device/dnn.h"
 #include "ops/attention.h"
-#include "ops/exp_down.h"
+#include "ops/rows.h"
+#include "ops/uniform_tmpl.h"
 #include <math.h>
 
-static int product_f64(const hod_matmul_geometry *g, const double *a, const double *b, double *c)
+/* Backward is cut for so many threads at least. */
+enum { WIDE = 8 };
+
+/* Queries or keys of a block, so that the scores of a long one stay in the second cache. Short ones
+ * are cut finer, for tasks and for what a causal mask hides. */
+static int64_t block_of(int64_t length)
 {
-    for (int64_t i = 0; i < g->m; i++)
-        for (int64_t l = 0; l < g->k; l++) {
-            double x = a[g->transpose_a ? l * g->lda + i : i * g->lda + l];
-            for (int64_t j = 0; j < g->n; j++)
-                c[i * g->ldc + j] += x * b[g->transpose_b ? j * g->ldb + l : l * g->ldb + j];
-        }
-    return 0;
+    return length >= 1024 ? 256 : 64;
 }
 
-static int product_f32(const hod_matmul_geometry *g, const float *a, const float *b, float *c)
+const attention_kernels *hod__attention_kernels(hod_dtype dtype)
 {
-    return hod__dnn_matmul(g, a, b, c, 1);
+    if (dtype == HOD_F64)
+        return &hod__attention_f64;
+#ifdef __x86_64__
+    const hod_rows *rows = hod__rows();
+    if (rows == &hod__rows_v4)
+        return &hod__attention_v4;
+    if (rows == &hod__rows_v3)
+        return &hod__attention_v3;
+#endif
+    return &hod__attention_plain;
 }
 
-/* A block: queries from i0, keys from j0, of one batch and head. */
-typedef struct attention_block {
+/* ---- tasks on threads ---- */
+
+typedef struct attention_run {
     const attention_job *job;
-    int64_t batch, head, i0, ni, j0, nj;
-    void *s, *ds; /* scores, their gradients */
-    void *top;    /* (block) greatest score; backward: (Lq) Σ g y */
-    double *sum;  /* (block) sum of exponentials */
-} attention_block;
+    const attention_kernels *kernels;
+    int (*task)(const attention_job *job, int64_t task, attention_block x);
+    int64_t tasks, groups; /* groups of tasks run side by side */
+    int64_t size, sums;    /* bytes of an element; sums of a group */
+    char *scratch;         /* `each` bytes a group, then whether it failed */
+    int64_t each;
+} attention_run;
 
-#define real    float
-#define T(name) name##_f32
-#define EXP(x)  exp_down(x)
-#include "ops/attention_tmpl.c"
-#undef real
-#undef T
-#undef EXP
-#define real    double
-#define T(name) name##_f64
-#define EXP(x)  exp(x)
-#include "ops/attention_tmpl.c"
-
-/* ---- calls ---- */
-
-/* Group i has the tasks i, i + groups, ...: under a causal mask they grow. Products inside are one
- * thread's, so that their sums do not depend on the number of threads. */
+/* Group i has the tasks i, i + groups, ...: under a causal mask they grow. */
 static void run_groups(void *context, int64_t begin, int64_t end)
 {
-    attention_job *job = context;
-    int64_t size = job->f64 ? 8 : 4, scores = ATTENTION_BLOCK * ATTENTION_BLOCK * size;
+    const attention_run *r = context;
+    const attention_job *job = r->job;
+    int64_t scores = job->ni * job->pitch * r->size;
+    bool *failed = (bool *)r->scratch + r->each * r->groups;
     for (int64_t i = begin; i < end; i++) {
-        char *at = job->scratch + i * job->each;
-        attention_block x = {.job = job, .sum = (double *)at};
-        x.s = at + ATTENTION_BLOCK * 8;
+        attention_block x = {.job = job, .s = r->scratch + i * r->each};
         x.ds = (char *)x.s + scores;
-        x.top = (char *)x.ds + (job->g ? scores : 0);
-        for (int64_t t = i; t < job->tasks; t += job->groups) {
-            int rc = job->g ? (job->f64 ? back_f64(job, t, x) : back_f32(job, t, x))
-                            : (job->f64 ? forward_f64(job, t, x) : forward_f32(job, t, x));
-            if (rc != 0)
-                job->failed[i] = true;
-        }
+        x.sum = (double *)((char *)x.ds + (job->g ? scores : 0));
+        x.top = x.sum + r->sums;
+        x.draw = (uint32_t *)((char *)x.top + job->ni * r->size);
+        for (int64_t t = i; t < r->tasks; t += r->groups)
+            if (r->task(job, t, x) != 0)
+                failed[i] = true;
     }
 }
 
-static int run_tasks(attention_job *job)
+static int run_tasks(attention_run *r)
 {
-    int64_t size = job->f64 ? 8 : 4, blocks = (job->lq + ATTENTION_BLOCK - 1) / ATTENTION_BLOCK;
-    job->tasks = job->g ? job->b * job->k_heads : job->b * job->h * blocks;
-    job->groups = HOD_MIN(job->tasks, hod__cpu()->threads);
-    job->each = ATTENTION_BLOCK * 8 + ATTENTION_BLOCK * ATTENTION_BLOCK * size * (job->g ? 2 : 1) +
-                (HOD_MAX(job->lq, ATTENTION_BLOCK) + 16) / 16 * 16 * size;
-    hod_meta m = {.dtype = HOD_U8, .ndim = 1, .shape = {(job->each + 1) * job->groups}};
-    if (job->tasks == 0)
+    const attention_job *job = r->job;
+    r->groups = HOD_MIN(r->tasks, hod__cpu()->threads);
+    r->each = job->ni * job->pitch * r->size * (job->g ? 2 : 1) + r->sums * 8 + job->ni * r->size +
+              (job->nj + 8) * 4;
+    r->each = (r->each + 63) / 64 * 64;
+    hod_meta m = {.dtype = HOD_U8, .ndim = 1, .shape = {(r->each + 1) * r->groups}};
+    if (r->tasks == 0)
         return 0;
     hod_tensor *scratch = hod__eval_temporary(&m);
     if (!scratch)
         return -1;
-    job->scratch = hod__data(scratch);
-    job->failed = (bool *)job->scratch + job->each * job->groups;
-    memset(job->failed, 0, (size_t)job->groups);
+    r->scratch = hod__data(scratch);
+    bool *failed = (bool *)r->scratch + r->each * r->groups, any = false;
+    memset(failed, 0, (size_t)r->groups);
     bool small = job->b * job->h * job->lq * job->lk < 4096;
-    hod__parallel(job->groups, small ? job->groups : 1, run_groups, job);
-    bool failed = false;
-    for (int64_t i = 0; i < job->groups; i++)
-        failed |= job->failed[i];
+    hod__parallel(r->groups, small ? r->groups : 1, run_groups, r);
+    for (int64_t i = 0; i < r->groups; i++)
+        any |= failed[i];
     hod_tensor_release(scratch);
-    return failed ? HOD_FAIL_RC(ARGUMENT, "attention: the library refuses a product") : 0;
+    return any ? HOD_FAIL_RC(ARGUMENT, "attention: the library refuses a product") : 0;
+}
+
+/* ---- calls ---- */
+
+/* The upper 24 bits of a draw are what r_uniform makes a float of, and dropout compares floats. */
+static void place_dropout(attention_job *job, const hod_op_call *c, int first)
+{
+    double p = c->attrs->attention.dropout;
+    if (c->n <= first)
+        return;
+    const hod_tensor *key = c->in[first], *index = c->in[first + 1];
+    const int64_t *k = hod__data(key);
+    int64_t samples = hod_tensor_numel(index);
+    job->dropout = (attention_dropout){
+        .below = (uint32_t)ceil((double)(float)p * 0x1p24),
+        .by = 1 / (1 - p),
+        .key = r_uniform_key((uint64_t)k[0], (uint64_t)k[key->strides[0]]),
+        .stream = (uint64_t)c->attrs->attention.stream,
+        .index = hod__data(index),
+        .index_stride = samples > 1 ? index->strides[0] : 0,
+        .share = job->b / samples,
+    };
 }
 
 static void place_mask(attention_job *job, const hod_tensor *mask)
 {
-    if (mask->ndim == 0)
-        return;
-    job->mask = mask;
-    for (int i = 0; i < mask->ndim; i++)
-        job->mask_stride[4 - mask->ndim + i] = mask->shape[i] > 1 ? mask->strides[i] : 0;
+    job->mask = mask->ndim > 0 ? mask : NULL;
+    for (int i = 0; i < 4; i++) {
+        int k = i - 4 + mask->ndim;
+        job->mask_shape[i] = k >= 0 ? mask->shape[k] : 1;
+        job->mask_stride[i] = job->mask_shape[i] > 1 ? mask->strides[k] : 0;
+    }
 }
 
-/* in: q, k, v, row-major; then mask, as it is. */
-static int run(const hod_op_call *c, hod_tensor *const *in, attention_job *job)
+static int forward(attention_run *r, const attention_job *job)
 {
-    const hod_tensor *q = in[0], *k = in[1];
-    job->f64 = q->dtype == HOD_F64;
-    job->b = q->shape[0], job->h = q->shape[1], job->k_heads = k->shape[1];
-    job->lq = q->shape[2], job->lk = k->shape[2], job->d = q->shape[3], job->e = in[2]->shape[3];
-    job->q = hod__data(in[0]), job->k = hod__data(in[1]), job->v = hod__data(in[2]);
-    job->scale = c->attrs->attention.scale;
-    job->causal = c->attrs->attention.causal;
-    place_mask(job, c->in[3]);
-    return run_tasks(job);
+    r->task = r->kernels->forward;
+    r->tasks = job->b * job->h * ((job->lq + job->ni - 1) / job->ni);
+    r->sums = job->ni;
+    return run_tasks(r);
 }
 
-static int eval(const hod_op_call *c, hod_tensor *out, bool back)
+static void add_parts(void *context, int64_t begin, int64_t end)
+{
+    const attention_run *r = context;
+    r->kernels->add_parts(r->job, begin, end);
+}
+
+static int back(attention_run *r, attention_job *job)
+{
+    int64_t heads = job->b * job->k_heads, blocks = (job->lk + job->nj - 1) / job->nj;
+    int64_t queries = job->b * job->h * job->lq * job->d;
+    if (heads == 0)
+        return 0;
+    job->parts = HOD_MAX(1, HOD_MIN(blocks, (WIDE + heads - 1) / heads));
+    r->task = r->kernels->back;
+    r->tasks = heads * job->parts;
+    hod_meta m = {.dtype = HOD_U8, .ndim = 1, .shape = {(job->parts - 1) * queries * r->size}};
+    hod_tensor *dq = hod__eval_temporary(&m);
+    if (!dq)
+        return -1;
+    job->dq = hod__data(dq);
+    int rc = run_tasks(r);
+    if (rc == 0 && job->parts > 1)
+        hod__parallel(queries, 16384, add_parts, r);
+    hod_tensor_release(dq);
+    return rc;
+}
+
+static int mask_back(attention_run *r, const attention_job *job)
+{
+    int64_t step[] = {1, 1, job->ni, job->nj};
+    r->task = r->kernels->mask_back;
+    r->tasks = 1;
+    for (int k = 0; k < 4; k++)
+        r->tasks *= (job->mask_shape[k] + step[k] - 1) / step[k];
+    r->sums = job->ni * job->pitch;
+    return run_tasks(r);
+}
+
+enum way { FORWARD, BACK, MASK_BACK };
+
+/* in: the inputs, row-major but for mask, key and index. */
+static int run(const hod_op_call *c, hod_tensor *const *in, hod_tensor *out, enum way way)
+{
+    const hod_tensor *q = in[ATTENTION_Q], *k = in[ATTENTION_K], *v = in[ATTENTION_V];
+    attention_job job = {
+        .b = q->shape[0],
+        .h = q->shape[1],
+        .k_heads = k->shape[1],
+        .lq = q->shape[2],
+        .lk = k->shape[2],
+        .d = q->shape[3],
+        .e = v->shape[3],
+        .q = hod__data(q),
+        .k = hod__data(k),
+        .v = hod__data(v),
+        .scale = c->attrs->attention.scale,
+        .causal = c->attrs->attention.causal,
+        .out = hod__data(out),
+        .ni = block_of(q->shape[2]),
+        .nj = block_of(k->shape[2]),
+    };
+    job.pitch = job.nj;
+    place_mask(&job, c->in[ATTENTION_MASK]);
+    place_dropout(&job, c, ATTENTION_INPUTS + (way == FORWARD ? 0 : 2));
+    if (way != FORWARD) {
+        job.y = hod__data(in[ATTENTION_INPUTS]);
+        job.g = hod__data(in[ATTENTION_INPUTS + 1]);
+    }
+    attention_run r = {.job = &job,
+                       .kernels = hod__attention_kernels((hod_dtype)q->dtype),
+                       .size = q->dtype == HOD_F64 ? 8 : 4};
+    return way == FORWARD ? forward(&r, &job) : way == BACK ? back(&r, &job) : mask_back(&r, &job);
+}
+
+static int eval(const hod_op_call *c, hod_tensor *out, enum way way)
 {
     if (!hod__is_row_major(out))
         return HOD_FAIL_RC(ARGUMENT, "%s: into a strided tensor", hod__op_name(c));
     if (hod_tensor_numel(out) == 0)
         return 0;
-    attention_job job = {.out = hod__data(out)};
-    hod_tensor *in[6] = {0};
+    hod_tensor *in[8] = {0};
     int rc = 0;
     for (int i = 0; i < c->n && rc == 0; i++) {
-        in[i] = i == 3 ? hod_tensor_retain(c->in[i]) : hod__eval_row_major(c->in[i]);
+        bool as_it_is = i == ATTENTION_MASK || c->in[i]->dtype == HOD_I64;
+        in[i] = as_it_is ? hod_tensor_retain(c->in[i]) : hod__eval_row_major(c->in[i]);
         rc = in[i] ? 0 : -1;
     }
-    if (rc == 0 && back) {
-        job.y = hod__data(in[4]);
-        job.g = hod__data(in[5]);
-    }
     if (rc == 0)
-        rc = hod__eval_zero(out) == 0 ? run(c, in, &job) : -1;
+        rc = run(c, in, out, way);
     for (int i = 0; i < c->n; i++)
         hod_tensor_release(in[i]);
     return rc;
@@ -150,10 +239,15 @@ static int eval(const hod_op_call *c, hod_tensor *out, bool back)
 
 int hod__eval_attention(const hod_op_call *c, hod_tensor *out)
 {
-    return eval(c, out, false);
+    return eval(c, out, FORWARD);
 }
 
 int hod__eval_attention_back(const hod_op_call *c, hod_tensor *out)
 {
-    return eval(c, out, true);
+    return eval(c, out, BACK);
+}
+
+int hod__eval_attention_mask_back(const hod_op_call *c, hod_tensor *out)
+{
+    return eval(c, out, MASK_BACK);
 }

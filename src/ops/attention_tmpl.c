@@ -1,8 +1,14 @@
-/* Blocks of attention for one `real`; attention_blocks.c says what they compute. */
+/* Attention by blocks for one `real` and instruction set, the tables's name in KERNELS: PRODUCT is the
+ * matrix product, EXP the exponential of what is not above 0. attention_blocks.c says what is
+ * computed. Passes over a row of scores are loops that vectorise; the row stays in the first cache.
+ */
+#include "ops/uniform_tmpl.h"
 
-/* c (m,n) += op(a) (m,k) op(b) (k,n), rows ld apart. */
-static int T(times)(int64_t m, int64_t n, int64_t k, const real *a, int64_t lda, bool ta,
-                    const real *b, int64_t ldb, bool tb, real *c, int64_t ldc)
+#define ROW_FN static inline __attribute__((always_inline, unused))
+
+/* c (m,n) = beta c + op(a) (m,k) op(b) (k,n), rows ld apart. */
+static int times(int64_t m, int64_t n, int64_t k, const real *a, int64_t lda, bool ta,
+                 const real *b, int64_t ldb, bool tb, real beta, real *c, int64_t ldc)
 {
     hod_matmul_geometry g = {.batch = 1,
                              .m = m,
@@ -13,214 +19,386 @@ static int T(times)(int64_t m, int64_t n, int64_t k, const real *a, int64_t lda,
                              .ldc = ldc,
                              .transpose_a = ta,
                              .transpose_b = tb};
-    return m == 0 || n == 0 || k == 0 ? 0 : T(product)(&g, a, b, c);
+    return PRODUCT(&g, a, b, c, beta);
 }
 
-/* Row i of a block: scores become scaled and masked; keys behind the last one seen are -inf. */
-static void T(mask_row)(const attention_block *x, int64_t i, real *s)
+/* ---- a row of scores ---- */
+
+/* Row i of q, y and g, counted over batches and heads. */
+static int64_t query(const attention_block *x, int64_t i)
+{
+    return (x->batch * x->job->h + x->head) * x->job->lq + x->i0 + i;
+}
+
+/* How many keys of the block query i may see: the others stand behind them. */
+static int64_t seen(const attention_block *x, int64_t i)
+{
+    return x->job->causal ? HOD_MAX(0, HOD_MIN(x->nj, x->i0 + i + 1 - x->j0)) : x->nj;
+}
+
+ROW_FN void keep_row(int64_t n, real *s, real scale, const uint8_t *keep, int64_t stride)
+{
+#pragma omp simd
+    for (int64_t j = 0; j < n; j++)
+        s[j] = keep[j * stride] ? s[j] * scale : -(real)INFINITY;
+}
+
+ROW_FN void add_row(int64_t n, real *s, real scale, const real *more, int64_t stride)
+{
+#pragma omp simd
+    for (int64_t j = 0; j < n; j++)
+        s[j] = s[j] * scale + more[j * stride];
+}
+
+/* Scales and masks the first n scores of row i. */
+static void mask_row(const attention_block *x, int64_t i, int64_t n, real *s)
 {
     const attention_job *job = x->job;
-    real scale = (real)job->scale, none = -(real)INFINITY;
-    for (int64_t j = 0; j < x->nj; j++)
-        s[j] *= scale;
-    if (job->mask) {
-        const int64_t *stride = job->mask_stride;
-        int64_t at = x->batch * stride[0] + x->head * stride[1] + (x->i0 + i) * stride[2] +
-                     x->j0 * stride[3];
-        if (job->mask->dtype == HOD_BOOL) {
-            const uint8_t *keep = (const uint8_t *)hod__data(job->mask) + at;
-            for (int64_t j = 0; j < x->nj; j++)
-                s[j] = keep[j * stride[3]] ? s[j] : none;
-        } else {
-            const real *more = (const real *)hod__data(job->mask) + at;
-            for (int64_t j = 0; j < x->nj; j++)
-                s[j] += more[j * stride[3]];
-        }
+    real scale = (real)job->scale;
+    if (!job->mask) {
+#pragma omp simd
+        for (int64_t j = 0; j < n; j++)
+            s[j] *= scale;
+        return;
     }
-    if (job->causal)
-        for (int64_t j = HOD_MAX(0, x->i0 + i + 1 - x->j0); j < x->nj; j++)
-            s[j] = none;
+    const int64_t *stride = job->mask_stride;
+    int64_t at =
+        x->batch * stride[0] + x->head * stride[1] + (x->i0 + i) * stride[2] + x->j0 * stride[3];
+    if (job->mask->dtype == HOD_BOOL) {
+        const uint8_t *keep = (const uint8_t *)hod__data(job->mask) + at;
+        stride[3] == 1 ? keep_row(n, s, scale, keep, 1) : keep_row(n, s, scale, keep, stride[3]);
+    } else {
+        const real *more = (const real *)hod__data(job->mask) + at;
+        stride[3] == 1 ? add_row(n, s, scale, more, 1) : add_row(n, s, scale, more, stride[3]);
+    }
 }
 
-static void T(forward_rows)(const attention_block *x)
+/* Random words of the first n keys of row i. A probability stays where its word is not dropped. */
+static const uint32_t *draw_row(const attention_block *x, int64_t i, int64_t n)
 {
     const attention_job *job = x->job;
-    real *top = x->top, *out = job->out;
+    const attention_dropout *o = &job->dropout;
+    int64_t row = (x->batch % o->share * job->h + x->head) * job->lq + x->i0 + i;
+    uint64_t e = (uint64_t)(row * job->lk + x->j0), key = o->key, stream = o->stream;
+    uint64_t index = (uint64_t)o->index[x->batch / o->share * o->index_stride];
+    int64_t before = (int64_t)(e & 3), blocks = (before + n + 3) / 4;
+    uint32_t *to = x->draw;
+#pragma omp simd
+    for (int64_t k = 0; k < blocks; k++)
+        r_random_block(key, stream, index, (e >> 2) + (uint64_t)k, &to[4 * k], &to[4 * k + 1],
+                       &to[4 * k + 2], &to[4 * k + 3]);
+    return to + before;
+}
+
+static void drop_row(int64_t n, real *p, const uint32_t *word, uint32_t below, real by)
+{
+#pragma omp simd
+    for (int64_t j = 0; j < n; j++)
+        p[j] = (word[j] >> 8) >= below ? p[j] * by : 0;
+}
+
+/* ---- forward ---- */
+
+static real greatest(int64_t n, const real *s, real least)
+{
+#pragma omp simd reduction(max : least)
+    for (int64_t j = 0; j < n; j++)
+        least = s[j] > least ? s[j] : least;
+    return least;
+}
+
+/* Scores become exponentials of what they are above `shift`; their sum. */
+static double powers(int64_t n, real *s, real shift)
+{
+    double sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t j = 0; j < n; j++) {
+        s[j] = EXP(s[j] - shift);
+        sum += (double)s[j];
+    }
+    return sum;
+}
+
+static void forward_rows(const attention_block *x)
+{
+    const attention_job *job = x->job;
+    real *top = x->top;
     for (int64_t i = 0; i < x->ni; i++) {
-        real *s = (real *)x->s + i * ATTENTION_BLOCK;
-        T(mask_row)(x, i, s);
-        real old = top[i], new = old;
-        for (int64_t j = 0; j < x->nj; j++)
-            new = s[j] > new ? s[j] : new;
+        real *s = (real *)x->s + i * job->pitch, old = top[i];
+        int64_t n = seen(x, i);
+        mask_row(x, i, n, s);
+        real new = greatest(n, s, old);
         real shift = new - new == 0 ? new : 0; /* finite */
-        double sum = 0;
-        for (int64_t j = 0; j < x->nj; j++)
-            s[j] = EXP(s[j] - shift);
-        for (int64_t j = 0; j < x->nj; j++)
-            sum += (double)s[j];
+        double sum = powers(n, s, shift);
+        memset(s + n, 0, (size_t)(x->nj - n) * sizeof *s);
+        if (job->dropout.below)
+            drop_row(n, s, draw_row(x, i, n), job->dropout.below, (real)job->dropout.by);
         real less = old == -(real)INFINITY ? 0 : EXP(old - new);
         x->sum[i] = x->sum[i] * (double)less + sum;
         top[i] = new;
-        real *y = out + ((x->batch * job->h + x->head) * job->lq + x->i0 + i) * (job->e + 1);
-        if (less != 1)
+        real *y = (real *)job->out + query(x, i) * (job->e + 1);
+        if (x->j0 > 0 && less != 1) /* else there is nothing yet */
             for (int64_t l = 0; l < job->e; l++)
                 y[l] *= less;
     }
 }
 
 /* Sums become means; the last column is log Σ exp. */
-static void T(finish)(const attention_block *x)
+static void finish(const attention_block *x)
 {
     const attention_job *job = x->job;
     const real *top = x->top;
     for (int64_t i = 0; i < x->ni; i++) {
-        real *y =
-            (real *)job->out + ((x->batch * job->h + x->head) * job->lq + x->i0 + i) * (job->e + 1);
+        real *y = (real *)job->out + query(x, i) * (job->e + 1);
         double sum = x->sum[i];
-        bool none = sum == 0;
-        real by = none ? 0 : (real)(1 / sum);
+        if (sum == 0) {
+            memset(y, 0, (size_t)job->e * sizeof *y);
+            y[job->e] = -(real)INFINITY;
+            continue;
+        }
+        real by = (real)(1 / sum), shift = top[i] - top[i] == 0 ? top[i] : 0;
         for (int64_t l = 0; l < job->e; l++)
             y[l] *= by;
-        real shift = top[i] - top[i] == 0 ? top[i] : 0;
-        y[job->e] = none ? -(real)INFINITY : (real)(log(sum) + (double)shift);
+        y[job->e] = (real)(log(sum) + (double)shift);
     }
 }
 
-/* Task: a block of queries of one batch and head. */
-static int T(forward)(const attention_job *job, int64_t task, attention_block x)
+static int forward(const attention_job *job, int64_t task, attention_block x)
 {
-    int64_t blocks = (job->lq + ATTENTION_BLOCK - 1) / ATTENTION_BLOCK, row = task / blocks;
-    int64_t pitch = job->e + 1, d = job->d, e = job->e;
+    int64_t blocks = (job->lq + job->ni - 1) / job->ni, row = task / blocks;
+    int64_t d = job->d, e = job->e, pitch = job->pitch;
     x.batch = row / job->h;
     x.head = row % job->h;
-    x.i0 = task % blocks * ATTENTION_BLOCK;
-    x.ni = HOD_MIN(job->lq - x.i0, ATTENTION_BLOCK);
+    x.i0 = task % blocks * job->ni;
+    x.ni = HOD_MIN(job->lq - x.i0, job->ni);
     int64_t kv = x.batch * job->k_heads + x.head / (job->h / job->k_heads);
-    const real *q = (const real *)job->q + (row * job->lq + x.i0) * d;
+    const real *q = (const real *)job->q + query(&x, 0) * d;
     const real *k = (const real *)job->k + kv * job->lk * d;
     const real *v = (const real *)job->v + kv * job->lk * e;
-    real *y = (real *)job->out + (row * job->lq + x.i0) * pitch;
+    real *y = (real *)job->out + query(&x, 0) * (e + 1);
     for (int64_t i = 0; i < x.ni; i++) {
         ((real *)x.top)[i] = -(real)INFINITY;
         x.sum[i] = 0;
     }
-    int64_t seen = job->causal ? HOD_MIN(job->lk, x.i0 + x.ni) : job->lk;
-    for (x.j0 = 0; x.j0 < seen; x.j0 += ATTENTION_BLOCK) {
-        x.nj = HOD_MIN(seen - x.j0, ATTENTION_BLOCK);
-        memset(x.s, 0, (size_t)x.ni * ATTENTION_BLOCK * sizeof(real));
-        if (T(times)(x.ni, x.nj, d, q, d, false, k + x.j0 * d, d, true, x.s, ATTENTION_BLOCK) != 0)
+    int64_t end = job->causal ? HOD_MIN(job->lk, x.i0 + x.ni) : job->lk;
+    for (x.j0 = 0; x.j0 < end; x.j0 += job->nj) {
+        x.nj = HOD_MIN(end - x.j0, job->nj);
+        if (times(x.ni, x.nj, d, q, d, false, k + x.j0 * d, d, true, 0, x.s, pitch) != 0)
             return -1;
-        T(forward_rows)(&x);
-        if (T(times)(x.ni, e, x.nj, x.s, ATTENTION_BLOCK, false, v + x.j0 * e, e, false, y,
-                     pitch) != 0)
+        forward_rows(&x);
+        if (times(x.ni, e, x.nj, x.s, pitch, false, v + x.j0 * e, e, false, x.j0 > 0, y, e + 1) !=
+            0)
             return -1;
     }
-    T(finish)(&x);
+    finish(&x);
     return 0;
 }
 
 /* ---- backward ---- */
 
+/* Top gets Σ g y over the values of each query, less g of the logarithm. */
+static void shares(const attention_block *x)
+{
+    int64_t e = x->job->e;
+    for (int64_t i = 0; i < x->ni; i++) {
+        const real *y = (const real *)x->job->y + query(x, i) * (e + 1);
+        const real *g = (const real *)x->job->g + query(x, i) * (e + 1);
+        double sum = 0;
+#pragma omp simd reduction(+ : sum)
+        for (int64_t l = 0; l < e; l++)
+            sum += (double)g[l] * (double)y[l];
+        ((real *)x->top)[i] = (real)(sum - (double)g[e]);
+    }
+}
+
 /* Where one block has all keys: makes p sum to 1 and returns Σ p dp, without the roundings of the
  * logarithm and of the result. */
-static real T(share_of)(int64_t n, real *p, const real *dp)
+static real share_of(int64_t n, real *p, const real *dp)
 {
     double sum = 0, share = 0;
-    for (int64_t j = 0; j < n; j++)
-        sum += (double)p[j];
+#pragma omp simd reduction(+ : sum, share)
     for (int64_t j = 0; j < n; j++) {
+        sum += (double)p[j];
         share += (double)p[j] * (double)dp[j];
-        p[j] = (real)((double)p[j] / sum);
     }
+    real by = (real)(1 / sum);
+#pragma omp simd
+    for (int64_t j = 0; j < n; j++)
+        p[j] *= by;
     return (real)(share / sum);
 }
 
-/* Scores become probabilities, and ds, which holds dY Vᵀ, their gradient times scale. */
-static void T(back_rows)(const attention_block *x)
+/* Scores become probabilities, those that dropout leaves; ds, which holds dY Vᵀ, the gradient of the
+ * scores times `scale`. */
+static void back_rows(const attention_block *x, real scale)
 {
     const attention_job *job = x->job;
-    real scale = (real)job->scale;
-    int64_t pitch = job->e + 1;
+    uint32_t below = job->dropout.below;
+    real by = (real)job->dropout.by;
     for (int64_t i = 0; i < x->ni; i++) {
-        real *p = (real *)x->s + i * ATTENTION_BLOCK, *ds = (real *)x->ds + i * ATTENTION_BLOCK;
-        int64_t row = (x->batch * job->h + x->head) * job->lq + x->i0 + i;
-        real total = ((const real *)job->y)[row * pitch + job->e];
-        real share = ((const real *)x->top)[x->i0 + i];
-        if (total == -(real)INFINITY) {
-            memset(p, 0, (size_t)x->nj * sizeof *p);
-            memset(ds, 0, (size_t)x->nj * sizeof *ds);
+        real *p = (real *)x->s + i * job->pitch, *ds = (real *)x->ds + i * job->pitch;
+        int64_t n = seen(x, i), last = query(x, i) * (job->e + 1) + job->e;
+        real total = ((const real *)job->y)[last], share = ((const real *)x->top)[i];
+        if (total == -(real)INFINITY)
+            n = 0;
+        memset(p + n, 0, (size_t)(x->nj - n) * sizeof *p);
+        memset(ds + n, 0, (size_t)(x->nj - n) * sizeof *ds);
+        if (n == 0)
             continue;
-        }
-        T(mask_row)(x, i, p);
-        for (int64_t j = 0; j < x->nj; j++)
+        mask_row(x, i, n, p);
+#pragma omp simd
+        for (int64_t j = 0; j < n; j++)
             p[j] = EXP(p[j] - total);
+        const uint32_t *word = below ? draw_row(x, i, n) : NULL;
+        if (word)
+            drop_row(n, ds, word, below, by);
         if (x->nj == job->lk)
-            share = T(share_of)(x->nj, p, ds) - ((const real *)job->g)[row * pitch + job->e];
-        for (int64_t j = 0; j < x->nj; j++)
+            share = share_of(n, p, ds) - ((const real *)job->g)[last];
+#pragma omp simd
+        for (int64_t j = 0; j < n; j++)
             ds[j] = p[j] * (ds[j] - share) * scale;
+        if (word)
+            drop_row(n, p, word, below, by);
     }
 }
 
-/* One block's part of the gradients dq, dk, dv of its head. */
-static int T(back_block)(attention_block *x, const real *q, const real *k, const real *v,
-                         const real *g, real *dq, real *dk, real *dv)
+/* Probabilities and gradients of the scores of a block, for the head kv of keys. */
+static int slopes(const attention_block *x, int64_t kv, real scale)
 {
     const attention_job *job = x->job;
-    int64_t d = job->d, e = job->e, b = ATTENTION_BLOCK;
-    memset(x->s, 0, (size_t)(x->ni * b) * sizeof(real));
-    memset(x->ds, 0, (size_t)(x->ni * b) * sizeof(real));
-    if (T(times)(x->ni, x->nj, d, q, d, false, k, d, true, x->s, b) != 0 ||
-        T(times)(x->ni, x->nj, e, g, e + 1, false, v, e, true, x->ds, b) != 0)
+    int64_t d = job->d, e = job->e;
+    const real *q = (const real *)job->q + query(x, 0) * d;
+    const real *g = (const real *)job->g + query(x, 0) * (e + 1);
+    const real *k = (const real *)job->k + (kv * job->lk + x->j0) * d;
+    const real *v = (const real *)job->v + (kv * job->lk + x->j0) * e;
+    if (times(x->ni, x->nj, d, q, d, false, k, d, true, 0, x->s, job->pitch) != 0 ||
+        times(x->ni, x->nj, e, g, e + 1, false, v, e, true, 0, x->ds, job->pitch) != 0)
         return -1;
-    T(back_rows)(x);
-    return T(times)(x->nj, e, x->ni, x->s, b, true, g, e + 1, false, dv, e) == 0 &&
-                   T(times)(x->ni, d, x->nj, x->ds, b, false, k, d, false, dq, d) == 0 &&
-                   T(times)(x->nj, d, x->ni, x->ds, b, true, q, d, false, dk, d) == 0
-               ? 0
-               : -1;
+    shares(x);
+    back_rows(x, scale);
+    return 0;
 }
 
-/* Top gets Σ g y over the values of each query of a head, less g of the logarithm. */
-static void T(shares)(const attention_job *job, int64_t row, real *top)
+/* A block's part of the gradients of the head kv of keys and of its queries. */
+static int back_block(const attention_block *x, int64_t kv, real *dq, real *dk, real *dv)
 {
-    int64_t pitch = job->e + 1;
-    const real *y = (const real *)job->y + row * job->lq * pitch;
-    const real *g = (const real *)job->g + row * job->lq * pitch;
-    for (int64_t i = 0; i < job->lq; i++) {
-        double sum = 0;
-        for (int64_t l = 0; l < job->e; l++)
-            sum += (double)g[i * pitch + l] * (double)y[i * pitch + l];
-        top[i] = (real)(sum - (double)g[i * pitch + job->e]);
-    }
+    const attention_job *job = x->job;
+    int64_t d = job->d, e = job->e, ni = x->ni, nj = x->nj, pitch = job->pitch;
+    if (slopes(x, kv, (real)job->scale) != 0)
+        return -1;
+    const real *q = (const real *)job->q + query(x, 0) * d;
+    const real *g = (const real *)job->g + query(x, 0) * (e + 1);
+    const real *k = (const real *)job->k + (kv * job->lk + x->j0) * d;
+    dq += query(x, 0) * d;
+    dk += (kv * job->lk + x->j0) * d;
+    dv += (kv * job->lk + x->j0) * e;
+    return times(nj, e, ni, x->s, pitch, true, g, e + 1, false, 1, dv, e) != 0 ||
+                   times(ni, d, nj, x->ds, pitch, false, k, d, false, 1, dq, d) != 0 ||
+                   times(nj, d, ni, x->ds, pitch, true, q, d, false, 1, dk, d) != 0
+               ? -1
+               : 0;
 }
 
-/* Task: a head of keys and values of one batch, and the heads of queries that share it. */
-static int T(back)(const attention_job *job, int64_t task, attention_block x)
+static int back(const attention_job *job, int64_t task, attention_block x)
 {
-    int64_t d = job->d, e = job->e, pitch = e + 1, group = job->h / job->k_heads;
-    real *dq_all = job->out, *dk = dq_all + job->b * job->h * job->lq * d;
-    real *dv = dk + job->b * job->k_heads * job->lk * d + task * job->lk * e;
-    const real *k = (const real *)job->k + task * job->lk * d;
-    const real *v = (const real *)job->v + task * job->lk * e;
-    dk += task * job->lk * d;
+    int64_t kv = task / job->parts, part = task % job->parts, group = job->h / job->k_heads;
+    int64_t d = job->d, e = job->e, queries = job->b * job->h * job->lq * d;
+    real *dk = (real *)job->out + queries, *dv = dk + job->b * job->k_heads * job->lk * d;
+    real *dq = part == 0 ? (real *)job->out : (real *)job->dq + (part - 1) * queries;
+    x.batch = kv / job->k_heads;
     for (int64_t n = 0; n < group; n++) {
-        x.batch = task / job->k_heads;
-        x.head = task % job->k_heads * group + n;
-        int64_t row = x.batch * job->h + x.head;
-        const real *g = (const real *)job->g + row * job->lq * pitch;
-        const real *q = (const real *)job->q + row * job->lq * d;
-        real *dq = dq_all + row * job->lq * d;
-        T(shares)(job, row, x.top);
-        for (x.j0 = 0; x.j0 < job->lk; x.j0 += ATTENTION_BLOCK)
-            for (x.i0 = 0; x.i0 < job->lq; x.i0 += ATTENTION_BLOCK) {
-                x.ni = HOD_MIN(job->lq - x.i0, ATTENTION_BLOCK);
-                x.nj = HOD_MIN(job->lk - x.j0, ATTENTION_BLOCK);
+        x.head = kv % job->k_heads * group + n;
+        x.i0 = 0;
+        memset(dq + query(&x, 0) * d, 0, (size_t)(job->lq * d) * sizeof *dq);
+        for (x.j0 = part * job->nj; x.j0 < job->lk; x.j0 += job->parts * job->nj) {
+            x.nj = HOD_MIN(job->lk - x.j0, job->nj);
+            if (n == 0) {
+                memset(dk + (kv * job->lk + x.j0) * d, 0, (size_t)(x.nj * d) * sizeof *dk);
+                memset(dv + (kv * job->lk + x.j0) * e, 0, (size_t)(x.nj * e) * sizeof *dv);
+            }
+            for (x.i0 = 0; x.i0 < job->lq; x.i0 += job->ni) {
+                x.ni = HOD_MIN(job->lq - x.i0, job->ni);
                 if (job->causal && x.j0 >= x.i0 + x.ni)
                     continue;
-                if (T(back_block)(&x, q + x.i0 * d, k + x.j0 * d, v + x.j0 * e, g + x.i0 * pitch,
-                                  dq + x.i0 * d, dk + x.j0 * d, dv + x.j0 * e) != 0)
+                if (back_block(&x, kv, dq, dk, dv) != 0)
                     return -1;
             }
+            x.i0 = 0;
+        }
     }
     return 0;
 }
+
+static void add_parts(const attention_job *job, int64_t begin, int64_t end)
+{
+    int64_t queries = job->b * job->h * job->lq * job->d;
+    real *dq = job->out;
+    for (int64_t part = 0; part < job->parts - 1; part++) {
+        const real *more = (const real *)job->dq + part * queries;
+#pragma omp simd
+        for (int64_t i = begin; i < end; i++)
+            dq[i] += more[i];
+    }
+}
+
+/* ---- the gradient of a mask ---- */
+
+/* Adds a block's gradients to the sums; a dimension that repeats has one place. */
+static void add_block(const attention_block *x, bool queries, bool keys)
+{
+    for (int64_t i = 0; i < x->ni; i++) {
+        const real *ds = (const real *)x->ds + i * x->job->pitch;
+        double *sum = x->sum + (queries ? i * x->job->pitch : 0);
+        if (keys) {
+            for (int64_t j = 0; j < x->nj; j++)
+                sum[j] += (double)ds[j];
+        } else {
+            double all = 0;
+#pragma omp simd reduction(+ : all)
+            for (int64_t j = 0; j < x->nj; j++)
+                all += (double)ds[j];
+            sum[0] += all;
+        }
+    }
+}
+
+/* From `at` of dimension k in steps of `step` to the end, or one step where the mask has places. */
+static int64_t end_of(const attention_job *job, int k, int64_t at, int64_t step)
+{
+    const int64_t size[] = {job->b, job->h, job->lq, job->lk};
+    return job->mask_shape[k] > 1 ? HOD_MIN(size[k], at + step) : size[k];
+}
+
+static int mask_back(const attention_job *job, int64_t task, attention_block x)
+{
+    const int64_t *shape = job->mask_shape, step[] = {1, 1, job->ni, job->nj};
+    int64_t from[4], pitch = job->pitch;
+    for (int k = 3; k >= 0; k--) {
+        int64_t blocks = (shape[k] + step[k] - 1) / step[k];
+        from[k] = task % blocks * step[k];
+        task /= blocks;
+    }
+    bool queries = shape[2] > 1, keys = shape[3] > 1;
+    memset(x.sum, 0, (size_t)((queries ? job->ni : 1) * pitch) * sizeof *x.sum);
+    for (x.batch = from[0]; x.batch < end_of(job, 0, from[0], 1); x.batch++)
+        for (x.head = from[1]; x.head < end_of(job, 1, from[1], 1); x.head++)
+            for (x.i0 = from[2]; x.i0 < end_of(job, 2, from[2], job->ni); x.i0 += job->ni)
+                for (x.j0 = from[3]; x.j0 < end_of(job, 3, from[3], job->nj); x.j0 += job->nj) {
+                    int64_t kv = x.batch * job->k_heads + x.head / (job->h / job->k_heads);
+                    x.ni = HOD_MIN(job->lq - x.i0, job->ni);
+                    x.nj = HOD_MIN(job->lk - x.j0, job->nj);
+                    if (job->causal && x.j0 >= x.i0 + x.ni)
+                        continue;
+                    if (slopes(&x, kv, 1) != 0)
+                        return -1;
+                    add_block(&x, queries, keys);
+                }
+    for (int64_t i = 0; i < (queries ? HOD_MIN(job->ni, shape[2] - from[2]) : 1); i++)
+        for (int64_t j = 0; j < (keys ? HOD_MIN(job->nj, shape[3] - from[3]) : 1); j++)
+            ((real *)
+                 job->out)[((from[0] * shape[1] + from[1]) * shape[2] + from[2] + i) * shape[3] +
+                           from[3] + j] = (real)x.sum[i * pitch + j];
+    return 0;
+}
+
+const attention_kernels KERNELS = {forward, back, mask_back, add_parts};

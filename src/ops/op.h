@@ -116,9 +116,10 @@ enum hod_op_flags {
     HOD_OPF_INT_ONLY = 1 << 12,    /* not defined for floats */
     HOD_OPF_CHOOSES = 1 << 13,     /* input 0 is bool, whatever the others are */
     HOD_OPF_SAVES_D = 1 << 14,     /* the derivative reads input 3 */
+    HOD_OPF_SAVES_MORE = 1 << 15,  /* the derivative reads all inputs from 4 on */
 };
 
-enum { HOD_OP_MAX_INPUTS = 64 }; /* concat and stack; the others have at most 6 */
+enum { HOD_OP_MAX_INPUTS = 64 }; /* concat and stack; the others have at most 8 */
 
 typedef struct hod_op_call {
     hod_op op;
