@@ -1,4 +1,4 @@
-/* Walking strided tensors together, and what kernels share: parts in parallel, copies, zeroes.
+/* Walking strided tensors together, and what kernels share: parts in parallel, operands, zeroes.
  *
  * Dimensions of all operands are merged where every operand's strides chain, so that a contiguous
  * operation of any rank becomes one long row, and broadcasting leaves two or three dimensions. A
@@ -89,87 +89,7 @@ void hod__parallel(int64_t n, int64_t grain, void (*f)(void *context, int64_t be
     d->launch(d, run_part, (void *[]){&call}, NULL, n, grain);
 }
 
-/* ---- copies ---- */
-
-typedef struct copy_job {
-    hod_iter it;
-    const char *from;
-    char *to;
-    size_t size; /* bytes of an element */
-} copy_job;
-
-#define COPY_ROW(type)                                                                             \
-    for (int64_t j = 0; j < n; j++)                                                                \
-    ((type *)to)[j * sto] = ((const type *)from)[j * sfrom]
-
-static void copy_row(size_t size, int64_t n, char *to, int64_t sto, const char *from, int64_t sfrom)
-{
-    if (sto == 1 && sfrom == 1) {
-        memcpy(to, from, (size_t)n * size);
-        return;
-    }
-    if (sto == 1 && sfrom == -1 && size == 4) { /* backwards: a loop that vectorises */
-        const uint32_t *last = (const uint32_t *)from - (n - 1);
-        for (int64_t j = 0; j < n; j++)
-            ((uint32_t *)to)[j] = last[n - 1 - j];
-        return;
-    }
-    switch (size) {
-    case 1: COPY_ROW(uint8_t); break;
-    case 2: COPY_ROW(uint16_t); break;
-    case 4: COPY_ROW(uint32_t); break;
-    default: COPY_ROW(uint64_t); break;
-    }
-}
-
-static void copy_part(void *context, int64_t begin, int64_t end)
-{
-    const copy_job *job = context;
-    int last = job->it.ndim - 1;
-    for (int64_t row = begin; row < end; row++) {
-        int64_t offset[HOD_ITER_MAX];
-        hod__iter_row(&job->it, row, offset);
-        copy_row(job->size, job->it.shape[last], job->to + offset[0] * (int64_t)job->size,
-                 job->it.strides[0][last], job->from + offset[1] * (int64_t)job->size,
-                 job->it.strides[1][last]);
-    }
-}
-
-enum { PARALLEL_ELEMENTS = 32768 }; /* below, waking threads costs more than the work */
-
-static int64_t grain_of_rows(const hod_iter *it)
-{
-    return HOD_MAX(1, PARALLEL_ELEMENTS / HOD_MAX(1, it->shape[it->ndim - 1]));
-}
-
-enum { SHORT_ROW = 16 };
-
-/* A row of few elements costs more to find than to copy: the dimension above it goes innermost, if
- * it is longer. */
-static void turn_short_rows(hod_iter *it)
-{
-    int last = it->ndim - 1;
-    if (last < 1 || it->shape[last] >= SHORT_ROW || it->shape[last - 1] <= it->shape[last])
-        return;
-    int64_t n = it->shape[last];
-    it->shape[last] = it->shape[last - 1];
-    it->shape[last - 1] = n;
-    for (int k = 0; k < it->n_operands; k++) {
-        int64_t step = it->strides[k][last];
-        it->strides[k][last] = it->strides[k][last - 1];
-        it->strides[k][last - 1] = step;
-    }
-}
-
-void hod__eval_copy(const hod_tensor *from, hod_tensor *to)
-{
-    copy_job job = {.from = hod__data(from), .to = hod__data(to)};
-    job.size = hod_dtype_bytes(to->dtype);
-    hod__iter_begin(&job.it, to->ndim, to->shape, 2, (const hod_tensor *[]){to, from});
-    turn_short_rows(&job.it);
-    if (job.it.n > 0)
-        hod__parallel(hod__iter_rows(&job.it), grain_of_rows(&job.it), copy_part, &job);
-}
+/* ---- operands ---- */
 
 hod_tensor *hod__eval_temporary(const hod_meta *m)
 {

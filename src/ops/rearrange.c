@@ -189,7 +189,26 @@ static hod_tensor *repeat_dim(const char *name, hod_tensor *x, int d, int64_t ti
     return hod_reshape(lines, out);
 }
 
-/* The inner dimensions first: then the copies that are repeated by the outer ones are long. */
+/* All dimensions at once: x (A,B) is (1,A,1,B) -> (3,A,2,B) -> (3A,2B), where so many are possible. */
+static hod_tensor *repeat_at_once(hod_tensor *x, const hod_shape *times)
+{
+    hod_shape once = {.n = 0}, laid, out = hod_tensor_shape(x);
+    for (int i = 0; i < x->ndim; i++) {
+        if (times->d[i] != 1)
+            once.d[once.n++] = 1;
+        once.d[once.n++] = x->shape[i];
+    }
+    laid = once;
+    for (int i = 0, k = 0; i < x->ndim; i++, k++) {
+        if (times->d[i] != 1)
+            laid.d[k++] = times->d[i];
+        out.d[i] *= times->d[i];
+    }
+    return hod_reshape(hod_expand(hod_reshape(x, once), laid), out);
+}
+
+/* One after another, the inner dimensions first: then the copies that the outer ones repeat are
+ * long. */
 hod_tensor *hod_repeat_to(hod_tensor *x, hod_shape times)
 {
     if (!x)
@@ -197,10 +216,18 @@ hod_tensor *hod_repeat_to(hod_tensor *x, hod_shape times)
     if (times.n < x->ndim || times.n > HOD_MAX_DIMS)
         return HOD_FAIL(ARGUMENT, "repeat: %d numbers for %s", times.n, HOD_SHAPE_TEXT(x));
     hod_shape s = {.n = times.n};
-    int lead = times.n - x->ndim;
-    for (int i = 0; i < s.n; i++)
+    int lead = times.n - x->ndim, more = 0;
+    int64_t all = hod_tensor_numel(x), size;
+    bool fits = true;
+    for (int i = 0; i < s.n; i++) {
         s.d[i] = i < lead ? 1 : x->shape[i - lead];
+        fits = fits && times.d[i] >= 0 && hod__mul_size(s.d[i], times.d[i], &size) &&
+               hod__mul_size(all, times.d[i], &all);
+        more += times.d[i] != 1;
+    }
     x = hod__reshape_to(x, s.n, s.d);
+    if (x && fits && s.n + more <= HOD_MAX_DIMS)
+        return repeat_at_once(x, &times);
     for (int i = s.n - 1; i >= 0; i--)
         x = repeat_dim("repeat", x, i, times.d[i], false);
     return x;
