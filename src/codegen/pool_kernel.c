@@ -17,7 +17,7 @@ bool hod__is_pool(const hod_graph *g, hod_ref r)
     int op = hod__node(g, r)->op;
     return (op == HOD_OP_max_pool2d || op == HOD_OP_max_pool2d_back || op == HOD_OP_avg_pool2d ||
             op == HOD_OP_avg_pool2d_back) &&
-           hod__node(g, r)->dtype == HOD_F32;
+           hod__node(g, r)->dtype == HOD_F32 && hod__node(g, r)->attrs.pool.bins[0] == 0;
 }
 
 /* Walks the pixels of window (oh, ow) that lie inside the image, innermost over the lanes. */

@@ -125,6 +125,8 @@ static hod_ref draw_pool(hod_drawing *d, hod_ref x)
     for (int i = 0; i < 4; i++) /* no window may lie in the padding alone: it would give -inf */
         p->padding[i] = HOD_MIN(p->padding[i], p->kernel[i % 2] / 2) * (p->dilation[i % 2] == 1);
     p->count_include_pad = hod__draw_one_in(d, 2);
+    for (int i = 0, adaptive = hod__draw_one_in(d, 4); adaptive && i < 2; i++)
+        p->bins[i] = 1 + hod__draw(d, 4);
     if (hod__op_shape(HOD_OP_avg_pool2d, &attrs, 1, &m, &y))
         return HOD_NO_REF;
     switch (hod__draw(d, 4)) {

@@ -6,9 +6,11 @@
  *     wide       sums are kept in this         T(name)  name##_f32: one name for each type
  *     wide_elem  how a sum is stored (integers: i64)    WIDE_STORE(w)
  *     R(name)    kernel_math.h's function          LOWEST, HIGHEST   -inf, inf or the limits
+ *     whole      f32, f64: an integer as wide as elem
  */
 #if defined(ELEM_F32)
 #define elem float
+#define whole int32_t
 #define real float
 #define wide double
 #define wide_elem float
@@ -22,6 +24,7 @@
 #define T(name) name##_f32
 #elif defined(ELEM_F64)
 #define elem double
+#define whole int64_t
 #define real double
 #define wide double
 #define wide_elem double
@@ -54,6 +57,7 @@
 #define WIDE_STORE(w) STORE((float)(w))
 #elif defined(ELEM_DONE)
 #undef elem
+#undef whole
 #undef real
 #undef wide
 #undef wide_elem

@@ -8,15 +8,70 @@
  *     max_pool2d_pick(a, x)  y[o] = a[win(o)]             the transpose of _back
  *
  * A window that lies in the padding altogether has no element: -inf, and nothing in gradients.
+ *
+ * Adaptive pooling has bins instead of a kernel and strides: window o of `bins` along a side of `size`
+ * elements is [floor(o size / bins), ceil((o + 1) size / bins)).
  */
 #include "ops/rules.h"
 #include <math.h>
 
+enum {
+    BLOCK = 256, /* windows at once; wider kernels go window after window */
+    LANES = 8    /* elements of a window's row at once */
+};
+
+/* The windows [first, end) of a row whose element kx lies in the image. */
+typedef struct reach {
+    int64_t first, end;
+} reach;
+
 typedef struct window {
-    int64_t kernel[2], stride[2], padding[2], dilation[2];
+    int64_t kernel[2], stride[2], padding[2], dilation[2], bins[2];
+    int64_t size[2], out[2]; /* of the image and of the result */
     bool include_pad;
-    int64_t h, w, ho, wo;
+    reach reach[BLOCK]; /* windows on a grid: for each kx */
 } window;
+
+/* Window o along one side begins at `start`; its elements [k0, k1) lie in the image. */
+typedef struct span {
+    int64_t start, k0, k1;
+} span;
+
+static span inside(const window *w, int side, int64_t o)
+{
+    int64_t size = w->size[side], bins = w->bins[side];
+    if (bins) {
+        int64_t start = o * size / bins;
+        return (span){start, 0, ((o + 1) * size + bins - 1) / bins - start};
+    }
+    int64_t d = w->dilation[side], kernel = w->kernel[side];
+    span s = {o * w->stride[side] - w->padding[side], 0, kernel};
+    if (s.start < 0)
+        s.k0 = (-s.start + d - 1) / d;
+    if (s.start + (kernel - 1) * d >= size)
+        s.k1 = size > s.start ? (size - s.start + d - 1) / d : 0;
+    s.k1 = HOD_MAX(s.k1, s.k0);
+    return s;
+}
+
+/* What a window's sum is divided by; at least 1. */
+static int64_t divisor(const window *w, span y, span x)
+{
+    return w->include_pad ? w->kernel[0] * w->kernel[1] : HOD_MAX(1, (y.k1 - y.k0) * (x.k1 - x.k0));
+}
+
+/* Of the windows [begin, end) of a row those that element kx of reaches the image: n from `first`
+ * on, counted from begin; the first reads at `from` of the image's row. */
+typedef struct taps {
+    int64_t n, first, from;
+} taps;
+
+static taps taps_of(const window *w, int64_t kx, int64_t begin, int64_t end)
+{
+    int64_t first = HOD_MAX(begin, w->reach[kx].first), last = HOD_MIN(end, w->reach[kx].end);
+    return (taps){HOD_MAX(last - first, 0), first - begin,
+                  first * w->stride[1] - w->padding[1] + kx * w->dilation[1]};
+}
 
 #define TYPED_BODY "ops/pool_tmpl.c"
 #define ELEM_F32
@@ -33,6 +88,14 @@ static int pooled(const char *name, const hod_attrs_pool *a, const hod_meta *x, 
                            HOD_META_TEXT(x));
     *y = *x;
     for (int i = 0; i < 2; i++) {
+        if (a->bins[0] || a->bins[1]) {
+            if (a->bins[i] < 1 || a->bins[i] > INT32_MAX || x->shape[2 + i] < 1 ||
+                x->shape[2 + i] > INT32_MAX)
+                return HOD_FAIL_RC(ARGUMENT, "%s: %lld elements to %lld", name,
+                                   (long long)x->shape[2 + i], (long long)a->bins[i]);
+            y->shape[2 + i] = a->bins[i];
+            continue;
+        }
         int64_t room, span, padding[2] = {a->padding[i], a->padding[2 + i]};
         if (!hod__window(x->shape[2 + i], padding, a->kernel[i], a->stride[i], a->dilation[i],
                          &room, &span))
@@ -105,114 +168,145 @@ int hod__shape_avg_pool2d_back(const hod_op_call *c, const hod_meta *in, hod_met
 
 /* ---- kernels: plane after plane ---- */
 
+typedef void pool_plane(const window *w, const void *x, const void *a, void *out);
+
+/* For any windows (the twin of the others), for those on a grid, for those far apart or in bins; each
+ * for f32 and f64. */
+typedef struct pooling {
+    pool_plane *windows[2], *rows[2], *lanes[2];
+    bool back; /* the result has the image's size and gathers additions */
+} pooling;
+#define BOTH(name)                                                                                 \
+    {                                                                                              \
+        name##_f32, name##_f64                                                                     \
+    }
+static const pooling max_of = {BOTH(pick_windows), BOTH(max_rows), BOTH(pick_by_lanes), false};
+static const pooling max_pick = {BOTH(pick_windows), BOTH(pick_windows), BOTH(pick_by_lanes),
+                                 false};
+static const pooling max_back = {BOTH(max_back_windows), BOTH(max_back_rows),
+                                 BOTH(max_back_by_lanes), true};
+static const pooling mean_of = {BOTH(average_windows), BOTH(average_rows), BOTH(average_by_lanes),
+                                false};
+static const pooling mean_back = {BOTH(average_back_windows), BOTH(average_back_rows),
+                                  BOTH(average_back_by_lanes), true};
+
 typedef struct pool_job {
-    void (*plane)(const struct pool_job *job, int64_t p);
-    window w;
-    bool f64;
+    pool_plane *plane;
+    const window *w;
     const char *x, *a; /* a: gradient or what is picked from */
     char *out;
-    int64_t image, result; /* bytes of a plane of (h,w) and of (ho,wo) */
+    int64_t bytes_x, bytes_a, bytes_out; /* of a plane */
+    bool back;
 } pool_job;
-
-static void pick(const pool_job *job, int64_t p)
-{
-    (job->f64 ? pick_plane_f64 : pick_plane_f32)(
-        &job->w, job->x + p * job->image, job->a + p * job->image, job->out + p * job->result);
-}
-
-static void max_back(const pool_job *job, int64_t p)
-{
-    (job->f64 ? max_back_plane_f64 : max_back_plane_f32)(
-        &job->w, job->x + p * job->image, job->a + p * job->result, job->out + p * job->image);
-}
-
-static void average(const pool_job *job, int64_t p)
-{
-    (job->f64 ? average_plane_f64 : average_plane_f32)(&job->w, job->a + p * job->image,
-                                                       job->out + p * job->result);
-}
-
-static void average_back(const pool_job *job, int64_t p)
-{
-    (job->f64 ? average_back_plane_f64 : average_back_plane_f32)(&job->w, job->a + p * job->result,
-                                                                 job->out + p * job->image);
-}
 
 static void planes(void *context, int64_t begin, int64_t end)
 {
     const pool_job *job = context;
-    for (int64_t p = begin; p < end; p++)
-        job->plane(job, p);
+    for (int64_t p = begin; p < end; p++) {
+        char *out = job->out + p * job->bytes_out;
+        if (job->back)
+            memset(out, 0, (size_t)job->bytes_out);
+        job->plane(job->w, job->x + p * job->bytes_x, job->a + p * job->bytes_a, out);
+    }
 }
 
-static void window_of(const hod_attrs_pool *a, const int64_t *big, const int64_t *small, window *w)
+static void set_window(const hod_attrs_pool *a, const int64_t *image, const int64_t *result,
+                       window *w)
 {
     for (int i = 0; i < 2; i++) {
         w->kernel[i] = a->kernel[i];
         w->stride[i] = a->stride[i];
         w->padding[i] = a->padding[i];
-        w->dilation[i] = a->dilation[i];
+        w->bins[i] = a->bins[i];
+        w->dilation[i] = a->bins[i] ? 1 : a->dilation[i];
+        w->size[i] = image[2 + i];
+        w->out[i] = result[2 + i];
     }
-    w->include_pad = a->count_include_pad;
-    w->h = big[2];
-    w->w = big[3];
-    w->ho = small[2];
-    w->wo = small[3];
+    w->include_pad = a->count_include_pad && !a->bins[0];
 }
 
-/* `back`: the result has the image's size and gathers additions. `self` is the caller, for other
- * types. */
-static int eval(const hod_op_call *c, hod_tensor *out, bool back,
-                void (*plane)(const pool_job *job, int64_t p),
+static void set_reach(window *w)
+{
+    for (int64_t kx = 0; kx < w->kernel[1]; kx++) {
+        int64_t before = w->padding[1] - kx * w->dilation[1], step = w->stride[1];
+        int64_t last = w->size[1] - 1 + before; /* where the last window would begin */
+        w->reach[kx].first = before > 0 ? (before + step - 1) / step : 0;
+        w->reach[kx].end = last < 0 ? 0 : HOD_MIN(last / step + 1, w->out[1]);
+    }
+}
+
+static pool_plane *chosen(const pooling *how, window *w, bool f64)
+{
+    if (w->size[0] * w->size[1] > INT32_MAX)
+        return how->windows[f64];
+    if (w->bins[0] || (w->dilation[1] == 1 && w->stride[1] > 2 && w->kernel[1] >= LANES / 2))
+        return how->lanes[f64];
+    if (w->kernel[1] > BLOCK)
+        return how->windows[f64];
+    set_reach(w);
+    return how->rows[f64];
+}
+
+enum { PARALLEL_STEPS = 16384 }; /* one element of one window each */
+
+static void run(const hod_attrs_pool *a, const pooling *how, const hod_tensor *x,
+                const hod_tensor *from, const hod_tensor *out)
+{
+    const hod_tensor *image = how->back ? out : x, *result = how->back ? from : out;
+    window w;
+    set_window(a, image->shape, result->shape, &w);
+    bool f64 = out->dtype == HOD_F64;
+    int64_t n = image->shape[0] * image->shape[1], size = f64 ? 8 : 4;
+    pool_job job = {.plane = chosen(how, &w, f64),
+                    .w = &w,
+                    .x = hod__data(x),
+                    .a = hod__data(from),
+                    .out = hod__data(out),
+                    .bytes_x = hod_tensor_numel(x) / n * size,
+                    .bytes_a = hod_tensor_numel(from) / n * size,
+                    .bytes_out = hod_tensor_numel(out) / n * size,
+                    .back = how->back};
+    double taps = w.bins[0] ? 1 : (double)w.kernel[0] * (double)w.kernel[1];
+    double steps = (double)(w.size[0] * w.size[1]) + taps * (double)(w.out[0] * w.out[1]);
+    hod__parallel(n, (int64_t)HOD_MAX(1, PARALLEL_STEPS / steps), planes, &job);
+}
+
+/* `self` is the caller, for other types. */
+static int eval(const hod_op_call *c, hod_tensor *out, const pooling *how,
                 int (*self)(const hod_op_call *c, hod_tensor *out))
 {
     if (out->dtype != HOD_F32 && out->dtype != HOD_F64)
         return hod__eval_through(out->dtype <= HOD_BF16 ? HOD_F32 : HOD_F64, c, out, self);
-    if (!hod__is_row_major(out))
-        return HOD_FAIL_RC(ARGUMENT, "%s: into a strided tensor", hod__op_name(c));
-    if (back && hod__eval_zero(out) != 0)
-        return -1;
-    hod_tensor *a = hod__eval_row_major(c->in[0]);
-    hod_tensor *x = hod__eval_row_major(c->in[c->n - 1]);
-    int rc = a && x ? 0 : -1;
-    if (rc == 0 && hod_tensor_numel(a) > 0 && hod_tensor_numel(out) > 0) {
-        const int64_t *big = back ? out->shape : x->shape, *small = back ? a->shape : out->shape;
-        pool_job job = {.plane = plane, .f64 = out->dtype == HOD_F64};
-        int64_t size = job.f64 ? 8 : 4;
-        window_of(&c->attrs->pool, big, small, &job.w);
-        job.x = hod__data(x);
-        job.a = hod__data(a);
-        job.out = hod__data(out);
-        job.image = big[2] * big[3] * size;
-        job.result = small[2] * small[3] * size;
-        hod__parallel(big[0] * big[1], HOD_MAX(1, 8192 / (big[2] * big[3])), planes, &job);
-    }
-    hod_tensor_release(a);
-    hod_tensor_release(x);
+    hod_tensor *in[2];
+    int rc = hod__eval_inputs(c, out, in);
+    if (rc == 0 && hod_tensor_numel(out) > 0)
+        run(&c->attrs->pool, how, in[c->n - 1], in[0], out);
+    for (int i = 0; i < c->n; i++)
+        hod_tensor_release(in[i]);
     return rc;
 }
 
 int hod__eval_max_pool2d(const hod_op_call *c, hod_tensor *out)
 {
-    return eval(c, out, false, pick, hod__eval_max_pool2d);
+    return eval(c, out, &max_of, hod__eval_max_pool2d);
 }
 
 int hod__eval_max_pool2d_pick(const hod_op_call *c, hod_tensor *out)
 {
-    return eval(c, out, false, pick, hod__eval_max_pool2d_pick);
+    return eval(c, out, &max_pick, hod__eval_max_pool2d_pick);
 }
 
 int hod__eval_max_pool2d_back(const hod_op_call *c, hod_tensor *out)
 {
-    return eval(c, out, true, max_back, hod__eval_max_pool2d_back);
+    return eval(c, out, &max_back, hod__eval_max_pool2d_back);
 }
 
 int hod__eval_avg_pool2d(const hod_op_call *c, hod_tensor *out)
 {
-    return eval(c, out, false, average, hod__eval_avg_pool2d);
+    return eval(c, out, &mean_of, hod__eval_avg_pool2d);
 }
 
 int hod__eval_avg_pool2d_back(const hod_op_call *c, hod_tensor *out)
 {
-    return eval(c, out, true, average_back, hod__eval_avg_pool2d_back);
+    return eval(c, out, &mean_back, hod__eval_avg_pool2d_back);
 }

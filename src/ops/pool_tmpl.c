@@ -1,87 +1,323 @@
-/* Pooling of one plane for one element type; pool.c includes this body for f32 and f64. */
+/* Pooling of one plane for one element type; pool.c includes this body for f32 and f64.
+ *
+ * Window after window serves any windows, and is the twin of the others. Windows on a grid go row
+ * after row: all windows of a row take the same element of their kernels at once, in loops that
+ * vectorise, and each still meets its elements in the same order.
+ */
 
-/* The part of a window inside the image: kernel positions [k0, k1) along one side. */
-static void T(inside)(const window *w, int side, int64_t o, int64_t size, int64_t *k0, int64_t *k1)
-{
-    int64_t start = o * w->stride[side] - w->padding[side], d = w->dilation[side];
-    *k0 = start < 0 ? (-start + d - 1) / d : 0;
-    *k1 = HOD_MIN(w->kernel[side], size > start ? (size - start + d - 1) / d : 0);
-    *k1 = HOD_MAX(*k1, *k0);
-}
+/* Each takes a plane of x, whose elements are compared, of a, whose elements or gradients are taken,
+ * and of the result, which is zeroed before where it gathers additions. */
+
+/* ---- window after window ---- */
 
 /* Position of the first greatest element of a window, NaN above all; -1: the window lies in the
  * padding. */
 static int64_t T(first_greatest)(const window *w, const elem *x, int64_t oy, int64_t ox)
 {
-    int64_t best = -1, y0, y1, x0, x1;
-    T(inside)(w, 0, oy, w->h, &y0, &y1);
-    T(inside)(w, 1, ox, w->w, &x0, &x1);
-    for (int64_t ky = y0; ky < y1; ky++) {
-        int64_t iy = oy * w->stride[0] - w->padding[0] + ky * w->dilation[0];
-        for (int64_t kx = x0; kx < x1; kx++) {
-            int64_t ix = ox * w->stride[1] - w->padding[1] + kx * w->dilation[1];
-            int64_t at = iy * w->w + ix;
-            if (best < 0 || x[at] > x[best] || (x[at] != x[at] && x[best] == x[best]))
+    span sy = inside(w, 0, oy), sx = inside(w, 1, ox);
+    int64_t best = -1;
+    elem most = 0;
+    for (int64_t ky = sy.k0; ky < sy.k1; ky++) {
+        int64_t row = (sy.start + ky * w->dilation[0]) * w->size[1] + sx.start;
+        for (int64_t kx = sx.k0; kx < sx.k1; kx++) {
+            int64_t at = row + kx * w->dilation[1];
+            if (best < 0 || x[at] > most || (x[at] != x[at] && most == most)) {
                 best = at;
+                most = x[at];
+            }
         }
     }
     return best;
 }
 
 /* a: what is picked from (x itself for max_pool2d). */
-static void T(pick_plane)(const window *w, const void *x, const void *a, void *y)
+static void T(pick_windows)(const window *w, const void *x, const void *a, void *y)
 {
-    for (int64_t oy = 0; oy < w->ho; oy++)
-        for (int64_t ox = 0; ox < w->wo; ox++) {
+    for (int64_t oy = 0; oy < w->out[0]; oy++)
+        for (int64_t ox = 0; ox < w->out[1]; ox++) {
             int64_t at = T(first_greatest)(w, x, oy, ox);
-            ((elem *)y)[oy * w->wo + ox] = at >= 0 ? ((const elem *)a)[at] : x == a ? LOWEST : 0;
+            ((elem *)y)[oy * w->out[1] + ox] = at >= 0  ? ((const elem *)a)[at]
+                                               : x == a ? LOWEST
+                                                        : 0;
         }
 }
 
-/* dx is zeroed before. */
-static void T(max_back_plane)(const window *w, const void *x, const void *g, void *dx)
+static void T(max_back_windows)(const window *w, const void *x, const void *g, void *dx)
 {
-    for (int64_t oy = 0; oy < w->ho; oy++)
-        for (int64_t ox = 0; ox < w->wo; ox++) {
+    for (int64_t oy = 0; oy < w->out[0]; oy++)
+        for (int64_t ox = 0; ox < w->out[1]; ox++) {
             int64_t at = T(first_greatest)(w, x, oy, ox);
             if (at >= 0)
-                ((elem *)dx)[at] += ((const elem *)g)[oy * w->wo + ox];
+                ((elem *)dx)[at] += ((const elem *)g)[oy * w->out[1] + ox];
         }
 }
 
-/* One window of an image: adds `share` over its divisor to each element when x_out is given, and
- * returns the sum of the elements over the divisor otherwise. */
+/* One window: adds `share` over its divisor to each element of x_out when that is given, and returns
+ * the sum of x's elements over the divisor otherwise. */
 static elem T(average_window)(const window *w, const elem *x, elem *x_out, elem share, int64_t oy,
                               int64_t ox)
 {
-    int64_t y0, y1, x0, x1;
-    T(inside)(w, 0, oy, w->h, &y0, &y1);
-    T(inside)(w, 1, ox, w->w, &x0, &x1);
-    int64_t n = w->include_pad ? w->kernel[0] * w->kernel[1] : (y1 - y0) * (x1 - x0);
-    elem sum = 0, each = n > 0 ? share / (elem)n : 0;
-    for (int64_t ky = y0; ky < y1; ky++)
-        for (int64_t kx = x0; kx < x1; kx++) {
-            int64_t iy = oy * w->stride[0] - w->padding[0] + ky * w->dilation[0];
-            int64_t ix = ox * w->stride[1] - w->padding[1] + kx * w->dilation[1];
+    span sy = inside(w, 0, oy), sx = inside(w, 1, ox);
+    elem n = (elem)divisor(w, sy, sx), sum = 0, each = share / n;
+    for (int64_t ky = sy.k0; ky < sy.k1; ky++) {
+        int64_t row = (sy.start + ky * w->dilation[0]) * w->size[1] + sx.start;
+        for (int64_t kx = sx.k0; kx < sx.k1; kx++) {
             if (x_out)
-                x_out[iy * w->w + ix] += each;
+                x_out[row + kx * w->dilation[1]] += each;
             else
-                sum += x[iy * w->w + ix];
+                sum += x[row + kx * w->dilation[1]];
         }
-    return n > 0 ? sum / (elem)n : 0;
+    }
+    return sum / n;
 }
 
-static void T(average_plane)(const window *w, const void *x, void *y)
+static void T(average_windows)(const window *w, const void *none, const void *x, void *y)
 {
-    for (int64_t oy = 0; oy < w->ho; oy++)
-        for (int64_t ox = 0; ox < w->wo; ox++)
-            ((elem *)y)[oy * w->wo + ox] = T(average_window)(w, x, NULL, 0, oy, ox);
+    (void)none;
+    for (int64_t oy = 0; oy < w->out[0]; oy++)
+        for (int64_t ox = 0; ox < w->out[1]; ox++)
+            ((elem *)y)[oy * w->out[1] + ox] = T(average_window)(w, x, NULL, 0, oy, ox);
 }
 
-/* dx is zeroed before. */
-static void T(average_back_plane)(const window *w, const void *g, void *dx)
+static void T(average_back_windows)(const window *w, const void *none, const void *g, void *dx)
 {
-    for (int64_t oy = 0; oy < w->ho; oy++)
-        for (int64_t ox = 0; ox < w->wo; ox++)
-            T(average_window)(w, NULL, dx, ((const elem *)g)[oy * w->wo + ox], oy, ox);
+    (void)none;
+    for (int64_t oy = 0; oy < w->out[0]; oy++)
+        for (int64_t ox = 0; ox < w->out[1]; ox++)
+            T(average_window)(w, NULL, dx, ((const elem *)g)[oy * w->out[1] + ox], oy, ox);
 }
+
+/* ---- n windows or elements, `step` apart ---- */
+
+static inline void T(take_greatest)(int64_t n, int64_t step, const elem *restrict x,
+                                    elem *restrict most)
+{
+    for (int64_t i = 0; i < n; i++) {
+        elem v = x[i * step], m = most[i];
+        most[i] = (v > m) | ((v != v) & (m == m)) ? v : m;
+    }
+}
+
+/* The same, noting where: place + i step; negative: nowhere yet. */
+static inline void T(find_greatest)(int64_t n, int64_t step, const elem *restrict x,
+                                    elem *restrict most, whole *restrict at, whole place)
+{
+    for (whole i = 0; i < (whole)n; i++) {
+        elem v = x[i * step], m = most[i];
+        bool wins = (v > m) | ((v != v) & (m == m)) | (at[i] < 0);
+        most[i] = wins ? v : m;
+        at[i] = wins ? place + i * (whole)step : at[i];
+    }
+}
+
+static inline void T(take_sum)(int64_t n, int64_t step, const elem *restrict x, elem *restrict sum)
+{
+    for (int64_t i = 0; i < n; i++)
+        sum[i] += x[i * step];
+}
+
+static inline void T(give_share)(int64_t n, int64_t step, elem *restrict x,
+                                 const elem *restrict share)
+{
+    for (int64_t i = 0; i < n; i++)
+        x[i * step] += share[i];
+}
+
+/* ---- window after window, LANES elements of a row at once: windows far apart, or of any size ---- */
+
+/* As first_greatest, for a dilation of 1. Each lane keeps its first greatest; the first of those in
+ * the image is the window's. The last lanes of a row may look at elements again. */
+static int64_t T(greatest_by_lanes)(const window *w, const elem *x, int64_t oy, int64_t ox)
+{
+    span sy = inside(w, 0, oy), sx = inside(w, 1, ox);
+    int64_t n = sx.k1 - sx.k0;
+    if (n < LANES)
+        return T(first_greatest)(w, x, oy, ox);
+    elem most[LANES];
+    whole at[LANES], best = -1;
+    for (int l = 0; l < LANES; l++) {
+        most[l] = LOWEST;
+        at[l] = -1;
+    }
+    for (int64_t ky = sy.k0; ky < sy.k1; ky++) {
+        int64_t row = (sy.start + ky * w->dilation[0]) * w->size[1] + sx.start + sx.k0;
+        for (int64_t k = 0; k < n; k += LANES) {
+            int64_t from = row + HOD_MIN(k, n - LANES);
+            T(find_greatest)(LANES, 1, x + from, most, at, (whole)from);
+        }
+    }
+    elem m = LOWEST;
+    for (int l = 0; l < LANES; l++) {
+        elem v = most[l];
+        bool greater = best < 0 || v > m || (v != v && m == m);
+        if (greater || ((v == m || (v != v && m != m)) && at[l] < best)) {
+            best = at[l];
+            m = v;
+        }
+    }
+    return best;
+}
+
+static void T(pick_by_lanes)(const window *w, const void *x, const void *a, void *y)
+{
+    for (int64_t oy = 0; oy < w->out[0]; oy++)
+        for (int64_t ox = 0; ox < w->out[1]; ox++) {
+            int64_t at = T(greatest_by_lanes)(w, x, oy, ox);
+            ((elem *)y)[oy * w->out[1] + ox] = at >= 0  ? ((const elem *)a)[at]
+                                               : x == a ? LOWEST
+                                                        : 0;
+        }
+}
+
+static void T(max_back_by_lanes)(const window *w, const void *x, const void *g, void *dx)
+{
+    for (int64_t oy = 0; oy < w->out[0]; oy++)
+        for (int64_t ox = 0; ox < w->out[1]; ox++) {
+            int64_t at = T(greatest_by_lanes)(w, x, oy, ox);
+            if (at >= 0)
+                ((elem *)dx)[at] += ((const elem *)g)[oy * w->out[1] + ox];
+        }
+}
+
+static void T(average_by_lanes)(const window *w, const void *none, const void *x, void *y)
+{
+    (void)none;
+    for (int64_t oy = 0; oy < w->out[0]; oy++)
+        for (int64_t ox = 0; ox < w->out[1]; ox++) {
+            span sy = inside(w, 0, oy), sx = inside(w, 1, ox);
+            int64_t n = sx.k1 - sx.k0, whole_n = n / LANES * LANES;
+            elem sum[LANES] = {0}, all = 0;
+            for (int64_t ky = sy.k0; ky < sy.k1; ky++) {
+                int64_t at = (sy.start + ky * w->dilation[0]) * w->size[1] + sx.start + sx.k0;
+                const elem *row = (const elem *)x + at;
+                for (int64_t k = 0; k < whole_n; k += LANES)
+                    T(take_sum)(LANES, 1, row + k, sum);
+                for (int64_t k = whole_n; k < n; k++)
+                    sum[k - whole_n] += row[k];
+            }
+            for (int l = 0; l < LANES; l++)
+                all += sum[l];
+            ((elem *)y)[oy * w->out[1] + ox] = all / (elem)divisor(w, sy, sx);
+        }
+}
+
+static void T(average_back_by_lanes)(const window *w, const void *none, const void *g, void *dx)
+{
+    (void)none;
+    for (int64_t oy = 0; oy < w->out[0]; oy++)
+        for (int64_t ox = 0; ox < w->out[1]; ox++) {
+            span sy = inside(w, 0, oy), sx = inside(w, 1, ox);
+            elem each = ((const elem *)g)[oy * w->out[1] + ox] / (elem)divisor(w, sy, sx);
+            for (int64_t ky = sy.k0; ky < sy.k1; ky++) {
+                int64_t at = (sy.start + ky * w->dilation[0]) * w->size[1] + sx.start;
+                elem *row = (elem *)dx + at;
+                for (int64_t kx = sx.k0; kx < sx.k1; kx++)
+                    row[kx] += each;
+            }
+        }
+}
+
+/* ---- row after row ---- */
+
+/* Steps that are common as constants. */
+#define STEPS(f, n, step, ...)                                                                     \
+    ((step) == 1   ? f(n, 1, __VA_ARGS__)                                                          \
+     : (step) == 2 ? f(n, 2, __VA_ARGS__)                                                          \
+                   : f(n, step, __VA_ARGS__))
+
+static void T(max_rows)(const window *w, const void *x, const void *same, void *out)
+{
+    (void)same;
+    for (int64_t oy = 0; oy < w->out[0]; oy++) {
+        span sy = inside(w, 0, oy);
+        elem *y = (elem *)out + oy * w->out[1];
+        for (int64_t i = 0; i < w->out[1]; i++)
+            y[i] = LOWEST;
+        for (int64_t ky = sy.k0; ky < sy.k1; ky++) {
+            const elem *row = (const elem *)x + (sy.start + ky * w->dilation[0]) * w->size[1];
+            for (int64_t kx = 0; kx < w->kernel[1]; kx++) {
+                taps t = taps_of(w, kx, 0, w->out[1]);
+                STEPS(T(take_greatest), t.n, w->stride[1], row + t.from, y + t.first);
+            }
+        }
+    }
+}
+
+static void T(max_back_row)(const window *w, const elem *x, int64_t oy, int64_t begin, int64_t end,
+                            const elem *g, elem *dx)
+{
+    elem most[BLOCK];
+    whole at[BLOCK];
+    span sy = inside(w, 0, oy);
+    for (int64_t i = 0; i < end - begin; i++) {
+        most[i] = LOWEST;
+        at[i] = -1;
+    }
+    for (int64_t ky = sy.k0; ky < sy.k1; ky++) {
+        int64_t row = (sy.start + ky * w->dilation[0]) * w->size[1];
+        for (int64_t kx = 0; kx < w->kernel[1]; kx++) {
+            taps t = taps_of(w, kx, begin, end);
+            STEPS(T(find_greatest), t.n, w->stride[1], x + row + t.from, most + t.first,
+                  at + t.first, (whole)(row + t.from));
+        }
+    }
+    for (int64_t i = 0; i < end - begin; i++)
+        if (at[i] >= 0)
+            dx[at[i]] += g[i];
+}
+
+static void T(max_back_rows)(const window *w, const void *x, const void *g, void *dx)
+{
+    for (int64_t oy = 0; oy < w->out[0]; oy++)
+        for (int64_t begin = 0; begin < w->out[1]; begin += BLOCK)
+            T(max_back_row)
+    (w, x, oy, begin, HOD_MIN(begin + BLOCK, w->out[1]), (const elem *)g + oy * w->out[1] + begin,
+     dx);
+}
+
+static void T(average_rows)(const window *w, const void *none, const void *x, void *out)
+{
+    (void)none;
+    for (int64_t oy = 0; oy < w->out[0]; oy++) {
+        span sy = inside(w, 0, oy);
+        elem *y = (elem *)out + oy * w->out[1];
+        memset(y, 0, (size_t)w->out[1] * sizeof *y);
+        for (int64_t ky = sy.k0; ky < sy.k1; ky++) {
+            const elem *row = (const elem *)x + (sy.start + ky * w->dilation[0]) * w->size[1];
+            for (int64_t kx = 0; kx < w->kernel[1]; kx++) {
+                taps t = taps_of(w, kx, 0, w->out[1]);
+                STEPS(T(take_sum), t.n, w->stride[1], row + t.from, y + t.first);
+            }
+        }
+        for (int64_t ox = 0; ox < w->out[1]; ox++)
+            y[ox] /= (elem)divisor(w, sy, inside(w, 1, ox));
+    }
+}
+
+/* From the last column of the kernel to the first: a pixel takes its windows' shares in their order. */
+static void T(average_back_row)(const window *w, int64_t oy, int64_t begin, int64_t end,
+                                const elem *g, elem *dx)
+{
+    elem share[BLOCK];
+    span sy = inside(w, 0, oy);
+    for (int64_t i = 0; i < end - begin; i++)
+        share[i] = g[i] / (elem)divisor(w, sy, inside(w, 1, begin + i));
+    for (int64_t ky = sy.k0; ky < sy.k1; ky++) {
+        elem *row = dx + (sy.start + ky * w->dilation[0]) * w->size[1];
+        for (int64_t kx = w->kernel[1] - 1; kx >= 0; kx--) {
+            taps t = taps_of(w, kx, begin, end);
+            STEPS(T(give_share), t.n, w->stride[1], row + t.from, share + t.first);
+        }
+    }
+}
+
+static void T(average_back_rows)(const window *w, const void *none, const void *g, void *dx)
+{
+    (void)none;
+    for (int64_t oy = 0; oy < w->out[0]; oy++)
+        for (int64_t begin = 0; begin < w->out[1]; begin += BLOCK)
+            T(average_back_row)
+    (w, oy, begin, HOD_MIN(begin + BLOCK, w->out[1]), (const elem *)g + oy * w->out[1] + begin, dx);
+}
+
+#undef STEPS

@@ -4,8 +4,7 @@
  *     ceil_mode       more padding behind, which a maximum never chooses and an average counts not
  *     divisor         the average times kernel / divisor
  *     lines           images of height 1
- *     adaptive        windows on the grid where the size divides; else each side's windows are laid
- *                     out one after another by an index and reduced, so that a NaN stays in its own
+ *     adaptive        windows on the grid where the size divides, else the operator's bins
  */
 #include "ops/rules.h"
 
@@ -138,50 +137,6 @@ hod_tensor *hod_avg_pool1d_with(hod_tensor *x, hod_pool1d_options o)
 
 /* ---- to a given size ---- */
 
-static hod_tensor *floor_over(hod_tensor *x, int64_t n)
-{
-    return hod_floor_divide(x, hod_full(HOD_I64, HOD_SHAPE(), (double)n));
-}
-
-static int64_t common(int64_t a, int64_t b)
-{
-    return b == 0 ? a : common(b, a % b);
-}
-
-/* The greatest or the mean of each of `out` windows along `dim` of x (N,C,H,W). */
-static hod_tensor *reduce_windows(hod_tensor *x, int dim, int64_t out, bool greatest)
-{
-    if (!x || x->shape[dim] == out)
-        return x;
-    int64_t size = x->shape[dim], longest = (size + 2 * out - 1 - common(size, out)) / out;
-    /* longest: o size leaves at most out - gcd when divided by out, and the window's end is
-     * rounded up. begin, end: (out,1); at: (out,longest) */
-    hod_tensor *o = hod_mul_scalar(hod_iota(HOD_I64, HOD_SHAPE(out, 1), 0), (double)size);
-    hod_tensor *begin = floor_over(o, out);
-    hod_tensor *end = floor_over(hod_add_scalar(o, (double)(size + out - 1)), out);
-    hod_tensor *at = hod_add(begin, hod_arange(HOD_I64, longest));
-    hod_tensor *last = hod_sub_scalar(end, 1);
-    hod_tensor *laid = hod_index_select(x, dim, hod_flatten(hod_minimum(at, last), 0));
-    hod_shape s = hod_tensor_shape(x), across = {.n = 5 - dim};
-    s.n++;
-    for (int i = s.n - 1; i > dim + 1; i--)
-        s.d[i] = s.d[i - 1];
-    for (int i = 0; i < across.n; i++)
-        across.d[i] = i == 0 ? out : i == 1 ? longest : 1;
-    s.d[dim] = out;
-    s.d[dim + 1] = longest;
-    laid = hod_reshape(laid, s);
-    if (greatest) {
-        hod_tensor *where;
-        return hod_max_along(laid, dim + 1, false, &where);
-    }
-    hod_tensor *zero = hod_full((hod_dtype)x->dtype, HOD_SHAPE(), 0);
-    laid = hod_where(hod_reshape(hod_le(at, last), across), laid, zero);
-    across.d[1] = 1;
-    hod_tensor *count = hod__cast_to(hod_reshape(hod_sub(end, begin), across), (hod_dtype)x->dtype);
-    return hod_squeeze(hod_div(hod_sum_over(laid, HOD_SHAPE(dim + 1), true), count), dim + 1);
-}
-
 /* A window longer than this along a side is summed pairwise, as a reduction; the operator adds one
  * element after another. */
 enum { LONG_SUM = 16 };
@@ -207,9 +162,10 @@ static hod_tensor *adapt(const char *name, hod_tensor *x, const int64_t out[2], 
         hod_pool2d_options o = {.kernel_hw = {kh, kw}};
         return greatest ? hod_max_pool2d_with(x, o) : hod_avg_pool2d_with(x, o);
     }
-    hod_tensor *y = greatest ? x : hod__computed(x);
-    y = reduce_windows(reduce_windows(y, 3, out[1], greatest), 2, out[0], greatest);
-    return greatest ? y : hod__like(y, x);
+    hod_attrs a;
+    memset(&a, 0, sizeof a);
+    memcpy(a.pool.bins, out, sizeof a.pool.bins);
+    return hod__op(greatest ? HOD_OP_max_pool2d : HOD_OP_avg_pool2d, &a, 1, &x);
 }
 
 static hod_tensor *adapt_line(const char *name, hod_tensor *x, int64_t length, bool greatest)

@@ -155,29 +155,26 @@ static int64_t convolution(op_case *c, hod_op op)
     return op == HOD_OP_conv2d || op == HOD_OP_conv2d_input || op == HOD_OP_conv2d_weight;
 }
 
-/* x (2,2,5,6), windows 3x2, stride 2, padding 1 above and left: y (2,2,2,3) */
+/* x (2,2,5,6), windows 3x2, stride 2, padding 1 above and left, or bins: y (2,2,2,3) both times */
 static int64_t pooling(op_case *c, hod_op op)
 {
-    hod_attrs a = {.pool = {.kernel = {3, 2},
-                            .stride = {2, 2},
-                            .padding = {1, 1, 0, 0},
-                            .dilation = {1, 1},
-                            .count_include_pad = true}};
+    hod_attrs grid = {.pool = {.kernel = {3, 2},
+                               .stride = {2, 2},
+                               .padding = {1, 1, 0, 0},
+                               .dilation = {1, 1},
+                               .count_include_pad = true}};
+    hod_attrs bins = {.pool = {.bins = {2, 3}}};
     hod_shape x = S(2, 2, 5, 6), y = S(2, 2, 2, 3);
-    c[0] = (op_case){.op = op, .n = 1, .attrs = a, .shape = {x}};
-    if (op == HOD_OP_max_pool2d || op == HOD_OP_avg_pool2d)
-        return 1;
-    if (op == HOD_OP_avg_pool2d_back) {
-        c[0].shape[0] = y;
-        c[0].attrs.pool.shape = x;
-        return 1;
+    bool back = op == HOD_OP_max_pool2d_back || op == HOD_OP_avg_pool2d_back;
+    bool two = op == HOD_OP_max_pool2d_back || op == HOD_OP_max_pool2d_pick;
+    for (int k = 0; k < 2; k++) {
+        c[k] = (op_case){.op = op, .n = two ? 2 : 1, .attrs = k ? bins : grid};
+        c[k].shape[0] = back ? y : x;
+        c[k].shape[1] = x;
+        if (op == HOD_OP_avg_pool2d_back)
+            c[k].attrs.pool.shape = x;
     }
-    if (op != HOD_OP_max_pool2d_back && op != HOD_OP_max_pool2d_pick)
-        return 0;
-    c[0].n = 2;
-    c[0].shape[0] = op == HOD_OP_max_pool2d_back ? y : x;
-    c[0].shape[1] = x;
-    return 1;
+    return two || back || op == HOD_OP_max_pool2d || op == HOD_OP_avg_pool2d ? 2 : 0;
 }
 
 /* Differentiable once; test_ctc.c and test_rnn.c prove that. */
