@@ -250,12 +250,12 @@ static hod_ref draw_contiguous(hod_drawing *d, hod_ref x)
 hod_ref hod__draw_kernel(hod_drawing *d)
 {
     static hod_ref (*const moves[])(hod_drawing *, hod_ref) = {
-        draw_matmul,         draw_matmul,     draw_matmul,         draw_conv,
-        draw_conv,           draw_pool,       draw_pool,           draw_concat,
-        draw_concat,         draw_gather,     draw_scatter,        draw_embedding,
-        draw_unslice,        draw_contiguous, hod__draw_place,     hod__draw_place,
-        hod__draw_place,     hod__draw_ctc,   hod__draw_attention, hod__draw_recurrent,
-        hod__draw_recurrent,
+        draw_matmul,         draw_matmul,         draw_matmul,     draw_conv,
+        draw_conv,           draw_pool,           draw_pool,       draw_concat,
+        draw_concat,         draw_gather,         draw_scatter,    draw_embedding,
+        draw_unslice,        draw_contiguous,     hod__draw_place, hod__draw_place,
+        hod__draw_place,     hod__draw_place,     hod__draw_ctc,   hod__draw_attention,
+        hod__draw_recurrent, hod__draw_recurrent,
     };
     return moves[hod__draw(d, HOD_COUNT(moves))](d, hod__draw_node(d));
 }

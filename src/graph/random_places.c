@@ -1,5 +1,6 @@
 /* Random moves: operators that put elements in other places, with kernels of their own. */
 #include "graph/random_graph.h"
+#include <hod/images.h>
 
 static hod_meta meta_of(const hod_drawing *d, hod_ref r)
 {
@@ -72,6 +73,26 @@ static hod_ref draw_unfold(hod_drawing *d, hod_ref x)
     return make(d, HOD_OP_fold2d, &attrs, y, k);
 }
 
+/* A line or an image in another size, and perhaps what its transpose makes of that. */
+static hod_ref draw_resize(hod_drawing *d, hod_ref x)
+{
+    hod_meta m = meta_of(d, x);
+    if (m.ndim < 3 || m.ndim > 4 || hod__node_numel(d->g, x) == 0 || !hod__is_float(m.dtype))
+        return HOD_NO_REF;
+    hod_attrs attrs = {.resize = {.size = {1 + hod__draw(d, 9), 1 + hod__draw(d, 9)},
+                                  .mode = hod__draw(d, 3),
+                                  .scale_x = hod__draw_one_in(d, 3) ? 1.5 : 0}};
+    attrs.resize.corners = attrs.resize.mode == HOD_LINEAR && hod__draw_one_in(d, 2);
+    double bound = d->values[x].bound;
+    bool whole = d->values[x].whole && attrs.resize.mode != HOD_LINEAR;
+    hod_ref y = hod__draw_op(d, HOD_OP_resize2d, &attrs, 1, &x, bound, whole);
+    if (y == HOD_NO_REF || hod__draw_one_in(d, 3))
+        return y;
+    attrs.resize.shape = hod_shape_of(m.ndim, m.shape);
+    return hod__draw_tame(d, hod__draw_op(d, HOD_OP_resize2d_back, &attrs, 1, &y, 81 * bound,
+                                          whole && 81 * bound <= hod__whole_bound(m.dtype)));
+}
+
 /* A part of x written, or added, at an index that may come several times. */
 static hod_ref draw_put(hod_drawing *d, hod_ref x)
 {
@@ -139,7 +160,8 @@ static hod_ref draw_nms(hod_drawing *d, hod_ref x)
 hod_ref hod__draw_place(hod_drawing *d, hod_ref x)
 {
     static hod_ref (*const moves[])(hod_drawing *, hod_ref) = {
-        draw_flip, draw_triangle, draw_pad,   draw_pad,    draw_unfold,  draw_unfold,
-        draw_put,  draw_put,      draw_order, draw_search, draw_nonzero, draw_nms};
+        draw_flip,   draw_triangle, draw_pad,     draw_pad,   draw_unfold, draw_unfold,
+        draw_unfold, draw_put,      draw_put,     draw_order, draw_search, draw_nonzero,
+        draw_nms,    draw_resize,   draw_nonzero, draw_resize};
     return moves[hod__draw(d, HOD_COUNT(moves))](d, x);
 }

@@ -1,9 +1,5 @@
-/* Lines and images at other places: interpolation to a size, sampling at a grid.
- *
- * Interpolation goes side by side: both neighbours of each new place are selected by an index and
- * weighed, so that a NaN reaches its neighbours only, which a product with a matrix of weights
- * would spread along the side. Sampling takes the four elements around a place as rows of the
- * image laid out with its channels last:
+/* Images sampled at a grid: the four elements around a place are taken as rows of the image laid
+ * out with its channels last, so that a NaN reaches its neighbours only:
  *
  *     low,low ---- low,high          place = low + part, in elements; a corner outside the image
  *        |   . place  |              counts 0 and has no gradient
@@ -15,93 +11,6 @@ hod_tensor *hod__index_within(hod_tensor *at, int64_t last)
 {
     hod_tensor *index = hod_cast(hod_clamp(at, 0, (double)last), HOD_I64);
     return hod_maximum_scalar(hod_minimum_scalar(index, (double)last), 0);
-}
-
-/* ---- interpolation ---- */
-
-typedef struct side {
-    int64_t in, out;
-    double scale; /* as given; 0: the sizes' */
-} side;
-
-/* In floats, as PyTorch chooses: o in / out may fall below a whole number by rounding. */
-static hod_tensor *nearest_along(hod_tensor *x, int dim, const side *s, bool exact)
-{
-    float step = s->scale > 0 ? (float)(1 / s->scale) : (float)s->in / (float)s->out;
-    hod_tensor *at = hod_arange(HOD_F32, s->out);
-    at = hod_mul_scalar(exact ? hod_add_scalar(at, 0.5) : at, step);
-    return hod_index_select(x, dim, hod__index_within(hod_floor(at), s->in - 1));
-}
-
-/* w (out) against dimension dim of x, in x's type. */
-static hod_tensor *weights(hod_tensor *w, const hod_tensor *x, int dim)
-{
-    hod_shape s = {.n = x->ndim - dim};
-    for (int i = 0; w && i < s.n; i++)
-        s.d[i] = i == 0 ? w->shape[0] : 1;
-    return hod_reshape(hod__cast_to(w, (hod_dtype)x->dtype), s);
-}
-
-static hod_tensor *linear_along(hod_tensor *x, int dim, const side *s, bool corners)
-{
-    if (!x)
-        return NULL;
-    hod_tensor *at = hod_arange(HOD_F64, s->out);
-    if (corners) {
-        double gaps = (double)HOD_MAX(s->out - 1, 1);
-        at = hod_mul_scalar(at, s->out > 1 ? (double)(s->in - 1) / gaps : 0);
-    } else {
-        double step = s->scale > 0 ? 1 / s->scale : (double)s->in / (double)s->out;
-        at = hod_sub_scalar(hod_mul_scalar(hod_add_scalar(at, 0.5), step), 0.5);
-        at = hod_maximum_scalar(at, 0);
-    }
-    int64_t last = s->in - 1;
-    hod_tensor *low = hod_minimum_scalar(hod_floor(at), (double)last);
-    hod_tensor *part = hod_minimum_scalar(hod_sub(at, low), 1);
-    hod_tensor *rest = hod_add_scalar(hod_neg(part), 1);
-    hod_tensor *a = hod_index_select(x, dim, hod__index_within(low, last));
-    hod_tensor *b = hod_index_select(x, dim, hod__index_within(hod_add_scalar(low, 1), last));
-    return hod_add(hod_mul(a, weights(rest, x, dim)), hod_mul(b, weights(part, x, dim)));
-}
-
-/* The sides of x, by the options; 0 or -1. */
-static int sides_of(const hod_tensor *x, const hod_interpolate_options *o, side *s)
-{
-    bool sized = o->size[0] || o->size[1], scaled = o->scale[0] != 0 || o->scale[1] != 0;
-    if (x->ndim != 3 && x->ndim != 4)
-        return HOD_FAIL_RC(ARGUMENT, "interpolate: of %s, which is not (N,C,L) or (N,C,H,W)",
-                           HOD_SHAPE_TEXT(x));
-    if (sized == scaled)
-        return HOD_FAIL_RC(ARGUMENT, "interpolate: either size or scale is wanted");
-    for (int i = 0; i < x->ndim - 2; i++) {
-        double scale = i == 1 && o->scale[1] == 0 ? o->scale[0] : o->scale[i];
-        s[i] = (side){x->shape[2 + i], o->size[i], scale};
-        double out = scaled ? floor((double)s[i].in * scale) : (double)o->size[i];
-        if (!(out >= 1 && out <= INT32_MAX) || s[i].in < 1 || s[i].in > INT32_MAX)
-            return HOD_FAIL_RC(ARGUMENT, "interpolate: %lld elements to %g", (long long)s[i].in,
-                               out);
-        s[i].out = (int64_t)out;
-    }
-    return 0;
-}
-
-hod_tensor *hod_interpolate_with(hod_tensor *x, hod_interpolate_options o)
-{
-    side s[2];
-    if (!x || sides_of(x, &o, s) != 0)
-        return NULL;
-    bool linear = o.mode == HOD_LINEAR;
-    if (o.mode < HOD_NEAREST || o.mode > HOD_LINEAR || (o.align_corners && !linear))
-        return HOD_FAIL(ARGUMENT, "interpolate: mode %d%s", (int)o.mode,
-                        o.align_corners ? " with corners aligned" : "");
-    if (linear && x->dtype > HOD_BF16)
-        return HOD_FAIL(ARGUMENT, "interpolate: linear is not defined for %s",
-                        hod_dtype_name((hod_dtype)x->dtype));
-    hod_tensor *y = linear ? hod__computed(x) : x;
-    for (int i = x->ndim - 3; i >= 0; i--)
-        y = linear ? linear_along(y, 2 + i, &s[i], o.align_corners)
-                   : nearest_along(y, 2 + i, &s[i], o.mode == HOD_NEAREST_EXACT);
-    return hod__like(y, x);
 }
 
 /* ---- sampling at a grid ---- */

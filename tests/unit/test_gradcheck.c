@@ -177,6 +177,25 @@ static int64_t pooling(op_case *c, hod_op op)
     return two || back || op == HOD_OP_max_pool2d || op == HOD_OP_avg_pool2d ? 2 : 0;
 }
 
+/* Lines of 5 to 8, images of 3 x 5 to 6 x 4, in every mode */
+static int64_t resizing(op_case *c, hod_op op)
+{
+    bool back = op == HOD_OP_resize2d_back;
+    if (!back && op != HOD_OP_resize2d)
+        return 0;
+    for (int k = 0; k < 8; k++) {
+        bool line = k & 1;
+        hod_shape x = line ? S(1, 2, 5) : S(1, 2, 3, 5), y = line ? S(1, 2, 8) : S(1, 2, 6, 4);
+        hod_attrs a = {.resize = {.size = {line ? 1 : 6, line ? 8 : 4},
+                                  .mode = k / 2 < 3 ? k / 2 : HOD_LINEAR,
+                                  .corners = k / 2 == 3}};
+        if (back)
+            a.resize.shape = x;
+        c[k] = (op_case){.op = op, .n = 1, .attrs = a, .shape = {back ? y : x}};
+    }
+    return 8;
+}
+
 /* Differentiable once; test_ctc.c and test_rnn.c prove that. */
 static bool once(hod_op op)
 {
@@ -226,6 +245,7 @@ static int64_t cases_of(op_case *c, hod_op op)
     int64_t n = special(c, op);
     n = n ? n : convolution(c, op);
     n = n ? n : surroundings(c, op);
+    n = n ? n : resizing(c, op);
     return n ? n : pooling(c, op);
 }
 
