@@ -76,9 +76,15 @@ R_INLINE unsigned r_random_bits(unsigned long long key, unsigned long long strea
     return (e & 2) ? high : low;
 }
 
+/* A word's upper 24 bits as a float in [0, 1). */
+R_INLINE float r_unit(unsigned word)
+{
+    return (float)(int)(word >> 8) * 0x1p-24f;
+}
+
 /* Uniform in [0, 1), a multiple of 2^-24. */
 R_INLINE float r_uniform(unsigned long long key, unsigned long long stream,
                          unsigned long long index, unsigned long long e)
 {
-    return (float)(int)(r_random_bits(key, stream, index, e) >> 8) * 0x1p-24f;
+    return r_unit(r_random_bits(key, stream, index, e));
 }
