@@ -5,7 +5,8 @@
  *     hod_tensor *z = hod_attention_masked(q, k, v, keep);          // keep: bool (B,1,1,L)
  *
  * q (B,H,Lq,D), k (B,K,Lk,D), v (B,K,Lk,E); y (B,H,Lq,E). H / K heads of queries share one of keys.
- * Without heads: (B,L,D), or (L,D). A query that sees no key has the result 0 and no gradient.
+ * Without heads: (B,L,D), or (L,D). A batch of one serves all batches of the others, and so does a
+ * tensor without batch. A query that sees no key has the result 0 and no gradient.
  */
 #ifndef HOD_ATTENTION_H
 #define HOD_ATTENTION_H

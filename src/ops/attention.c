@@ -263,12 +263,36 @@ hod_tensor *hod__vjp_attention(const hod_vjp *v, int i)
 
 /* ---- fronts ---- */
 
-/* (L,W) or (N,L,W) as (B,H,L,W): a batch without heads. */
-static hod_tensor *with_heads(hod_tensor *t, int ndim)
+/* t of n dimensions, a batch without heads where these are three, as (B,H,L,W). */
+static hod_tensor *with_heads(hod_tensor *t, int n)
 {
-    if (ndim == 3)
+    while (t && t->ndim < n)
+        t = hod_unsqueeze(t, 0);
+    if (n == 3)
         return hod_unsqueeze(t, 1);
-    return ndim == 2 ? hod_unsqueeze(hod_unsqueeze(t, 0), 0) : t;
+    return n == 2 ? hod_unsqueeze(hod_unsqueeze(t, 0), 0) : t;
+}
+
+/* t with dimension d, where it is 1, repeated as often as `like` has it. */
+static hod_tensor *repeated(hod_tensor *t, int d, const hod_tensor *like)
+{
+    if (!t || !like || t->shape[d] != 1 || like->shape[d] == 1)
+        return t;
+    hod_shape s = hod_tensor_shape(t);
+    s.d[d] = like->shape[d];
+    return hod_expand(t, s);
+}
+
+/* Batches of one serve all others; so does one head of keys or values for several of the other, and
+ * of queries for several of keys. What shares heads of keys is not repeated. */
+static void repeat(hod_tensor **in)
+{
+    for (int i = 0; i < 3; i++)
+        for (int k = 0; k < 3; k++)
+            in[i] = repeated(in[i], 0, in[k]);
+    in[1] = repeated(in[1], 1, in[2]);
+    in[2] = repeated(in[2], 1, in[1]);
+    in[0] = repeated(in[0], 1, in[1]);
 }
 
 /* Dropout's inputs, as hod_uniform would have them for the scores. 0 or -1. */
@@ -288,20 +312,20 @@ static int draw(hod_tensor **in, double p, hod_attrs_attention *a)
 static hod_tensor *attend(hod_tensor *q, hod_tensor *k, hod_tensor *v, hod_tensor *mask,
                           hod_attention_options o)
 {
-    int n = q->ndim;
-    if (n < 2 || n > 4 || k->ndim != n || v->ndim != n)
+    int n = HOD_MAX(q->ndim, HOD_MAX(k->ndim, v->ndim));
+    if (n > 4 || q->ndim < 2 || k->ndim < 2 || v->ndim < 2)
         return HOD_FAIL(ARGUMENT,
-                        "attention: queries %s, keys %s and values %s: of 2 to 4 "
-                        "dimensions, all alike",
+                        "attention: queries %s, keys %s and values %s: of 2 to 4 dimensions",
                         HOD_SHAPE_TEXT(q), HOD_SHAPE_TEXT(k), HOD_SHAPE_TEXT(v));
     if (!(o.dropout >= 0 && o.dropout < 1) || !isfinite(o.scale))
         return HOD_FAIL(ARGUMENT, "attention: dropout %g, scale %g", o.dropout, o.scale);
     hod_attrs a;
     memset(&a, 0, sizeof a);
     a.attention.causal = o.causal;
-    int64_t d = q->shape[n - 1], e = v->shape[n - 1];
+    int64_t d = q->shape[q->ndim - 1], e = v->shape[v->ndim - 1];
     a.attention.scale = o.scale != 0 ? o.scale : d > 0 ? 1 / sqrt((double)d) : 1;
     hod_tensor *in[6] = {with_heads(q, n), with_heads(k, n), with_heads(v, n), mask};
+    repeat(in);
     if (o.dropout > 0 && draw(in, o.dropout, &a.attention) != 0)
         return NULL;
     hod_tensor *y = hod_slice(hod__op(HOD_OP_attention, &a, o.dropout > 0 ? 6 : 4, in), 3, 0, e);
@@ -345,7 +369,7 @@ hod_tensor *hod_attention_masked_with(hod_tensor *q, hod_tensor *k, hod_tensor *
                         hod_dtype_name((hod_dtype)mask->dtype));
     if (mask->ndim == 0)
         mask = hod_unsqueeze(mask, 0);
-    else if (mask->ndim == 3 && q->ndim == 3)
+    else if (mask->ndim == 3 && q->ndim == 3 && k->ndim == 3 && v->ndim == 3)
         mask = hod_unsqueeze(mask, 1);
     return mask ? brought(q, k, v, mask, o) : NULL;
 }

@@ -259,6 +259,21 @@ TEST(attention_dropout_differentiated_twice)
     CHECK(r.passed && r.compared > 0);
 }
 
+TEST(attention_batches_and_heads_of_one_serve_all)
+{
+    hod_tensor *q = draws(HOD_F32, HOD_SHAPE(2, 4, 5, 3)),
+               *k = draws(HOD_F32, HOD_SHAPE(1, 2, 6, 3));
+    hod_tensor *v = draws(HOD_F32, HOD_SHAPE(1, 6, 4));
+    hod_tensor *all_k = hod_copy(hod_expand(k, HOD_SHAPE(2, 2, 6, 3)));
+    hod_tensor *all_v = hod_copy(hod_expand(v, HOD_SHAPE(2, 2, 6, 4)));
+    near("of keys and values", hod_attention(q, k, v), hod_attention(q, all_k, all_v), 1e-6);
+    hod_tensor *one = draws(HOD_F32, HOD_SHAPE(1, 5, 3));
+    near("of queries", hod_attention(one, all_k, all_v, .causal = true),
+         hod_attention(hod_expand(one, HOD_SHAPE(2, 2, 5, 3)), all_k, all_v, .causal = true), 1e-6);
+    ERROR_IS("attention: queries (2,4,5,3), keys (3,2,6,3) and values (2,2,6,4)",
+             hod_attention(q, draws(HOD_F32, HOD_SHAPE(3, 2, 6, 3)), v));
+}
+
 TEST(attention_refuses_in_words)
 {
     hod_tensor *q = draws(HOD_F32, HOD_SHAPE(1, 3, 5, 4)),
