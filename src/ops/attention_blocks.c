@@ -23,16 +23,12 @@
 #include "ops/rows.h"
 #include "ops/uniform_tmpl.h"
 #include <math.h>
+#include <stdatomic.h>
+
+enum way { FORWARD, BACK, MASK_BACK };
 
 /* Backward is cut for so many threads at least. */
 enum { WIDE = 8 };
-
-/* Queries or keys of a block, so that the scores of a long one stay in the second cache. Short ones
- * are cut finer, for tasks and for what a causal mask hides. */
-static int64_t block_of(int64_t length)
-{
-    return length >= 1024 ? 256 : 64;
-}
 
 const attention_kernels *hod__attention_kernels(hod_dtype dtype)
 {
@@ -54,53 +50,49 @@ typedef struct attention_run {
     const attention_job *job;
     const attention_kernels *kernels;
     int (*task)(const attention_job *job, int64_t task, attention_block x);
-    int64_t tasks, groups; /* groups of tasks run side by side */
-    int64_t size, sums;    /* bytes of an element; sums of a group */
-    char *scratch;         /* `each` bytes a group, then whether it failed */
+    int64_t tasks;
+    _Atomic int64_t next; /* whoever is free takes it: causal masks make tasks uneven */
+    _Atomic bool failed;
+    int64_t size, sums; /* bytes of an element; sums of a thread */
+    char *scratch;      /* `each` bytes a thread */
     int64_t each;
 } attention_run;
 
-/* Group i has the tasks i, i + groups, ...: under a causal mask they grow. */
-static void run_groups(void *context, int64_t begin, int64_t end)
+/* What thread `begin` does. */
+static void run_thread(void *context, int64_t begin, int64_t end)
 {
-    const attention_run *r = context;
+    attention_run *r = context;
     const attention_job *job = r->job;
     int64_t scores = job->ni * job->pitch * r->size;
-    bool *failed = (bool *)r->scratch + r->each * r->groups;
-    for (int64_t i = begin; i < end; i++) {
-        attention_block x = {.job = job, .s = r->scratch + i * r->each};
-        x.ds = (char *)x.s + scores;
-        x.sum = (double *)((char *)x.ds + (job->g ? scores : 0));
-        x.top = x.sum + r->sums;
-        x.draw = (uint32_t *)((char *)x.top + job->ni * r->size);
-        for (int64_t t = i; t < r->tasks; t += r->groups)
-            if (r->task(job, t, x) != 0)
-                failed[i] = true;
-    }
+    attention_block x = {.job = job, .s = r->scratch + begin * r->each};
+    x.ds = (char *)x.s + scores;
+    x.sum = (double *)((char *)x.ds + (job->g ? scores : 0));
+    x.top = x.sum + r->sums;
+    x.draw = (uint32_t *)((char *)x.top + job->ni * r->size);
+    (void)end;
+    for (int64_t t = 0; (t = atomic_fetch_add(&r->next, 1)) < r->tasks;)
+        if (r->task(job, t, x) != 0)
+            r->failed = true;
 }
 
 static int run_tasks(attention_run *r)
 {
     const attention_job *job = r->job;
-    r->groups = HOD_MIN(r->tasks, hod__cpu()->threads);
+    bool small = job->b * job->h * job->lq * job->lk < 4096;
+    int64_t threads = small ? HOD_MIN(r->tasks, 1) : HOD_MIN(r->tasks, hod__cpu()->threads);
     r->each = job->ni * job->pitch * r->size * (job->g ? 2 : 1) + r->sums * 8 + job->ni * r->size +
               (job->nj + 8) * 4;
     r->each = (r->each + 63) / 64 * 64;
-    hod_meta m = {.dtype = HOD_U8, .ndim = 1, .shape = {(r->each + 1) * r->groups}};
+    hod_meta m = {.dtype = HOD_U8, .ndim = 1, .shape = {r->each * threads}};
     if (r->tasks == 0)
         return 0;
     hod_tensor *scratch = hod__eval_temporary(&m);
     if (!scratch)
         return -1;
     r->scratch = hod__data(scratch);
-    bool *failed = (bool *)r->scratch + r->each * r->groups, any = false;
-    memset(failed, 0, (size_t)r->groups);
-    bool small = job->b * job->h * job->lq * job->lk < 4096;
-    hod__parallel(r->groups, small ? r->groups : 1, run_groups, r);
-    for (int64_t i = 0; i < r->groups; i++)
-        any |= failed[i];
+    hod__parallel(threads, 1, run_thread, r);
     hod_tensor_release(scratch);
-    return any ? HOD_FAIL_RC(ARGUMENT, "attention: the library refuses a product") : 0;
+    return r->failed ? HOD_FAIL_RC(ARGUMENT, "attention: the library refuses a product") : 0;
 }
 
 /* ---- calls ---- */
@@ -123,6 +115,16 @@ static void place_dropout(attention_job *job, const hod_op_call *c, int first)
         .index_stride = samples > 1 ? index->strides[0] : 0,
         .share = job->b / samples,
     };
+}
+
+/* The scores of a block stay in the second cache. Fewer queries make more tasks where there are few,
+ * and less of what a causal mask hides; fewer keys, down to 64, make parts for backward. */
+static void place_blocks(attention_job *job, enum way way)
+{
+    int64_t part = (job->lk * job->b * job->k_heads / WIDE + 63) / 64 * 64;
+    job->ni = job->lq < 512 ? 64 : 128;
+    job->nj = way == FORWARD ? 256 : HOD_MAX(64, HOD_MIN(part, 256));
+    job->pitch = job->nj;
 }
 
 static void place_mask(attention_job *job, const hod_tensor *mask)
@@ -181,8 +183,6 @@ static int mask_back(attention_run *r, const attention_job *job)
     return run_tasks(r);
 }
 
-enum way { FORWARD, BACK, MASK_BACK };
-
 /* in: the inputs, row-major but for mask, key and index. */
 static int run(const hod_op_call *c, hod_tensor *const *in, hod_tensor *out, enum way way)
 {
@@ -201,10 +201,8 @@ static int run(const hod_op_call *c, hod_tensor *const *in, hod_tensor *out, enu
         .scale = c->attrs->attention.scale,
         .causal = c->attrs->attention.causal,
         .out = hod__data(out),
-        .ni = block_of(q->shape[2]),
-        .nj = block_of(k->shape[2]),
     };
-    job.pitch = job.nj;
+    place_blocks(&job, way);
     place_mask(&job, c->in[ATTENTION_MASK]);
     place_dropout(&job, c, ATTENTION_INPUTS + (way == FORWARD ? 0 : 2));
     if (way != FORWARD) {

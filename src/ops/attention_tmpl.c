@@ -36,6 +36,12 @@ static int64_t seen(const attention_block *x, int64_t i)
     return x->job->causal ? HOD_MAX(0, HOD_MIN(x->nj, x->i0 + i + 1 - x->j0)) : x->nj;
 }
 
+/* How many keys the last query of the block may see. */
+static int64_t last_seen(const attention_block *x)
+{
+    return x->job->causal ? HOD_MIN(x->job->lk, x->i0 + x->ni) : x->job->lk;
+}
+
 ROW_FN void keep_row(int64_t n, real *s, real scale, const uint8_t *keep, int64_t stride)
 {
 #pragma omp simd
@@ -107,14 +113,15 @@ static real greatest(int64_t n, const real *s, real least)
     return least;
 }
 
-/* Scores become exponentials of what they are above `shift`; their sum. */
-static double powers(int64_t n, real *s, real shift)
+/* Scores become exponentials of what they are above `shift`; their sum, no finer than that of the
+ * products they go into. */
+static real powers(int64_t n, real *s, real shift)
 {
-    double sum = 0;
+    real sum = 0;
 #pragma omp simd reduction(+ : sum)
     for (int64_t j = 0; j < n; j++) {
         s[j] = EXP(s[j] - shift);
-        sum += (double)s[j];
+        sum += s[j];
     }
     return sum;
 }
@@ -129,7 +136,7 @@ static void forward_rows(const attention_block *x)
         mask_row(x, i, n, s);
         real new = greatest(n, s, old);
         real shift = new - new == 0 ? new : 0; /* finite */
-        double sum = powers(n, s, shift);
+        double sum = (double)powers(n, s, shift);
         memset(s + n, 0, (size_t)(x->nj - n) * sizeof *s);
         if (job->dropout.below)
             drop_row(n, s, draw_row(x, i, n), job->dropout.below, (real)job->dropout.by);
@@ -165,11 +172,13 @@ static void finish(const attention_block *x)
 
 static int forward(const attention_job *job, int64_t task, attention_block x)
 {
-    int64_t blocks = (job->lq + job->ni - 1) / job->ni, row = task / blocks;
+    int64_t blocks = (job->lq + job->ni - 1) / job->ni, of_batch = task % (blocks * job->h);
     int64_t d = job->d, e = job->e, pitch = job->pitch;
-    x.batch = row / job->h;
-    x.head = row % job->h;
-    x.i0 = task % blocks * job->ni;
+    /* Rows of a mask that heads share are read for one head after another. */
+    bool in_turn = job->mask && job->mask_stride[1] == 0 && job->mask_stride[2] != 0;
+    x.batch = task / (blocks * job->h);
+    x.head = in_turn ? of_batch % job->h : of_batch / blocks;
+    x.i0 = (in_turn ? of_batch / job->h : of_batch % blocks) * job->ni;
     x.ni = HOD_MIN(job->lq - x.i0, job->ni);
     int64_t kv = x.batch * job->k_heads + x.head / (job->h / job->k_heads);
     const real *q = (const real *)job->q + query(&x, 0) * d;
@@ -180,7 +189,7 @@ static int forward(const attention_job *job, int64_t task, attention_block x)
         ((real *)x.top)[i] = -(real)INFINITY;
         x.sum[i] = 0;
     }
-    int64_t end = job->causal ? HOD_MIN(job->lk, x.i0 + x.ni) : job->lk;
+    int64_t end = last_seen(&x);
     for (x.j0 = 0; x.j0 < end; x.j0 += job->nj) {
         x.nj = HOD_MIN(end - x.j0, job->nj);
         if (times(x.ni, x.nj, d, q, d, false, k + x.j0 * d, d, true, 0, x.s, pitch) != 0)
@@ -252,7 +261,7 @@ static void back_rows(const attention_block *x, real scale)
         const uint32_t *word = below ? draw_row(x, i, n) : NULL;
         if (word)
             drop_row(n, ds, word, below, by);
-        if (x->nj == job->lk)
+        if (x->nj == last_seen(x))
             share = share_of(n, p, ds) - ((const real *)job->g)[last];
 #pragma omp simd
         for (int64_t j = 0; j < n; j++)
@@ -311,19 +320,17 @@ static int back(const attention_job *job, int64_t task, attention_block x)
         x.i0 = 0;
         memset(dq + query(&x, 0) * d, 0, (size_t)(job->lq * d) * sizeof *dq);
         for (x.j0 = part * job->nj; x.j0 < job->lk; x.j0 += job->parts * job->nj) {
-            x.nj = HOD_MIN(job->lk - x.j0, job->nj);
+            int64_t at = kv * job->lk + x.j0, keys = HOD_MIN(job->lk - x.j0, job->nj);
             if (n == 0) {
-                memset(dk + (kv * job->lk + x.j0) * d, 0, (size_t)(x.nj * d) * sizeof *dk);
-                memset(dv + (kv * job->lk + x.j0) * e, 0, (size_t)(x.nj * e) * sizeof *dv);
+                memset(dk + at * d, 0, (size_t)(keys * d) * sizeof *dk);
+                memset(dv + at * e, 0, (size_t)(keys * e) * sizeof *dv);
             }
             for (x.i0 = 0; x.i0 < job->lq; x.i0 += job->ni) {
                 x.ni = HOD_MIN(job->lq - x.i0, job->ni);
-                if (job->causal && x.j0 >= x.i0 + x.ni)
-                    continue;
-                if (back_block(&x, kv, dq, dk, dv) != 0)
+                x.nj = HOD_MIN(last_seen(&x) - x.j0, job->nj);
+                if (x.nj > 0 && back_block(&x, kv, dq, dk, dv) != 0)
                     return -1;
             }
-            x.i0 = 0;
         }
     }
     return 0;
@@ -386,8 +393,8 @@ static int mask_back(const attention_job *job, int64_t task, attention_block x)
                 for (x.j0 = from[3]; x.j0 < end_of(job, 3, from[3], job->nj); x.j0 += job->nj) {
                     int64_t kv = x.batch * job->k_heads + x.head / (job->h / job->k_heads);
                     x.ni = HOD_MIN(job->lq - x.i0, job->ni);
-                    x.nj = HOD_MIN(job->lk - x.j0, job->nj);
-                    if (job->causal && x.j0 >= x.i0 + x.ni)
+                    x.nj = HOD_MIN(last_seen(&x) - x.j0, job->nj);
+                    if (x.nj <= 0)
                         continue;
                     if (slopes(&x, kv, 1) != 0)
                         return -1;
