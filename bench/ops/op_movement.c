@@ -143,9 +143,7 @@ static hod_tensor *split(hod_tensor *t)
     ROW(embedding_grad, GRAD(leaf_table, hod_embedding(o->leaf_table, o->words)))                  \
     ROW(one_hot, hod_one_hot(o->classes, 100))                                                     \
     ROW(masked_fill, hod_masked_fill(o->m, o->mask, -1e9))                                         \
-    ROW(masked_fill_grad, GRAD(leaf_m, hod_masked_fill(o->leaf_m, o->mask, -1e9)))                 \
-    ROW(full, hod_full(HOD_F32, HOD_SHAPE(o->side, o->side), 0.5))                                 \
-    ROW(arange, hod_arange(HOD_I64, o->side * 16))
+    ROW(masked_fill_grad, GRAD(leaf_m, hod_masked_fill(o->leaf_m, o->mask, -1e9)))
 #define OPS(ROW) VIEWS(ROW) COPIES(ROW) WINDOWS(ROW) INDEXED(ROW)
 
 OP_FAMILY(movement, OPS, "4 k elements", "256 k", "3 to 4 M")

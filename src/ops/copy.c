@@ -50,6 +50,8 @@ typedef struct copy_job {
             ELEMENTS(type, p->to_step, p->from_step)                                               \
         else if (p->from_step == 1)                                                                \
             ELEMENTS(type, 1, 1)                                                                   \
+        else if (p->from_step == 0)                                                                \
+            ELEMENTS(type, 1, 0)                                                                   \
         else if (p->from_step == -1)                                                               \
             ELEMENTS(type, 1, -1)                                                                  \
         else if (p->from_step == 2)                                                                \

@@ -95,12 +95,20 @@ static void set_rows(index_job *job, const hod_tensor *x)
     job->inner = hod__numel(x->ndim - 1, x->shape + 1);
 }
 
+/* Rows lie anywhere in a large table: their first lines are asked for early, the machine guesses the
+ * others. */
+enum { AHEAD = 4, FETCHED = 512 };
+
 static void copy_rows(void *context, int64_t begin, int64_t end)
 {
     const index_job *job = context;
     int64_t row = job->inner * job->bytes;
-    for (int64_t i = begin; i < end; i++)
+    for (int64_t i = begin; i < end; i++) {
+        const char *next = job->from + job->index[HOD_MIN(i + AHEAD, end - 1)] * row;
+        for (int64_t k = 0; k < row && k < FETCHED; k += 64)
+            __builtin_prefetch(next + k);
         memcpy(job->to + i * row, job->from + job->index[i] * row, (size_t)row);
+    }
 }
 
 enum { PARALLEL_ELEMENTS = 32768 };

@@ -34,6 +34,8 @@ static uint64_t as_element(hod_dtype dtype, double value)
     return e.bits;
 }
 
+enum { PARALLEL_ELEMENTS = 65536 };
+
 typedef struct source_job {
     hod_iter it;
     char *to;
@@ -68,6 +70,15 @@ static void fill_rows(void *context, int64_t begin, int64_t end)
     }
 }
 
+/* [begin, end): elements of a line, the only one. */
+static void fill_line(void *context, int64_t begin, int64_t end)
+{
+    source_job part = *(const source_job *)context;
+    part.to += begin * part.it.strides[0][0] * (int64_t)hod_dtype_bytes(part.dtype);
+    part.it.shape[0] = end - begin;
+    fill_rows(&part, 0, 1);
+}
+
 int hod__eval_full(const hod_op_call *c, hod_tensor *out)
 {
     source_job job = {.dtype = out->dtype, .element = as_element(out->dtype, c->attrs->full.value)};
@@ -75,9 +86,25 @@ int hod__eval_full(const hod_op_call *c, hod_tensor *out)
     if (job.it.n == 0)
         return 0;
     job.to = hod__data(out);
-    hod__parallel(hod__iter_rows(&job.it), HOD_MAX(1, 65536 / job.it.shape[job.it.ndim - 1]),
-                  fill_rows, &job);
+    if (job.it.ndim == 1)
+        hod__parallel(job.it.n, PARALLEL_ELEMENTS, fill_line, &job);
+    else
+        hod__parallel(hod__iter_rows(&job.it),
+                      HOD_MAX(1, PARALLEL_ELEMENTS / job.it.shape[job.it.ndim - 1]), fill_rows,
+                      &job);
     return 0;
+}
+
+/* 0, 1, 2, ... of the types that are counted most; what the loop below writes for any. */
+static void count_up(void *context, int64_t begin, int64_t end)
+{
+    const source_job *job = context;
+    if (job->dtype == HOD_I64)
+        for (int64_t i = begin; i < end; i++)
+            ((int64_t *)job->to)[i] = i;
+    else
+        for (int64_t i = begin; i < end; i++)
+            ((float *)job->to)[i] = (float)i;
 }
 
 /* Writes one number a run: `inner` elements, then the next, over and over. */
@@ -94,6 +121,12 @@ int hod__eval_iota(const hod_op_call *c, hod_tensor *out)
     int64_t inner = hod__numel(out->ndim - dim - 1, out->shape + dim + 1);
     int64_t block = inner * out->shape[dim], n = hod_tensor_numel(out);
     char *to = hod__data(out);
+    bool line = inner == 1 && block == n && (out->dtype == HOD_I64 || out->dtype == HOD_F32);
+    if (line && n < INT32_MAX) { /* beyond, f32 rounds twice below */
+        source_job job = {.to = to, .dtype = out->dtype};
+        hod__parallel(n, PARALLEL_ELEMENTS, count_up, &job);
+        return 0;
+    }
     for (int64_t i = 0; i < block; i++) {
         uint64_t e = as_element(out->dtype, (double)(i / inner));
         memcpy(to + i * (int64_t)size, &e, size);
