@@ -49,6 +49,19 @@ int64_t hod__count_nonzero(hod_tensor *t)
     return count;
 }
 
+enum { FOUND = 256 };
+
+/* Which of n flags, at most FOUND, are set; without branches, as no one knows which are. */
+static int64_t set_of(const uint8_t *flags, int64_t n, int16_t *which)
+{
+    int64_t found = 0;
+    for (int64_t i = 0; i < n; i++) {
+        which[found] = (int16_t)i;
+        found += flags[i];
+    }
+    return found;
+}
+
 int hod__eval_nonzero(const hod_op_call *c, hod_tensor *out)
 {
     hod_tensor *x = c->in[0];
@@ -63,15 +76,17 @@ int hod__eval_nonzero(const hod_op_call *c, hod_tensor *out)
     int64_t n = hod_tensor_numel(x), width = x->shape[last], at[HOD_MAX_DIMS] = {0};
     const uint8_t *f = hod__data(flags);
     int64_t *to = hod__data(out);
+    int16_t which[FOUND];
     for (int64_t row = 0; row < n && found < wanted; row += width) {
-        for (int64_t j = 0; j < width && found < wanted; j++) {
-            if (!f[row + j])
-                continue;
-            for (int64_t d = 0; d < last; d++)
-                to[d] = at[d];
-            to[last] = j;
-            to += x->ndim;
-            found++;
+        for (int64_t begin = 0; begin < width && found < wanted; begin += FOUND) {
+            int64_t some = set_of(f + row + begin, HOD_MIN(FOUND, width - begin), which);
+            some = HOD_MIN(some, wanted - found);
+            for (int64_t k = 0; k < some; k++, to += x->ndim) {
+                for (int64_t d = 0; d < last; d++)
+                    to[d] = at[d];
+                to[last] = begin + which[k];
+            }
+            found += some;
         }
         for (int64_t d = last - 1; d >= 0 && ++at[d] == x->shape[d]; d--)
             at[d] = 0;

@@ -25,7 +25,7 @@ typedef struct order_job {
     bool failed; /* memory; written with true only */
 } order_job;
 
-enum { INSERTED = 48, BLOCK = 256, PARALLEL_ELEMENTS = 32768 };
+enum { INSERTED = 48, BLOCK = 64, SEARCHED = 8, PARALLEL_ELEMENTS = 32768 };
 
 /* ---- keys ---- */
 
@@ -155,13 +155,31 @@ static void sift(pair *heap, int64_t k, pair x)
     heap[i] = x;
 }
 
+/* False when none of n floats can come before `last`, which is one of them: most blocks of a long
+ * line, told apart by a loop that vectorises. NaN compares false and is looked at. */
+static bool some_before(const float *x, int64_t n, float last, bool descending)
+{
+    uint32_t none = 1;
+    if (descending)
+        for (int64_t i = 0; i < n; i++)
+            none &= x[i] <= last;
+    else
+        for (int64_t i = 0; i < n; i++)
+            none &= x[i] >= last;
+    return !none;
+}
+
 /* The first k of a line in order, into heap[0..k). Of equal keys the first are there already. */
 static void select_first(const order_job *job, const char *x, pair *heap)
 {
     uint64_t block[BLOCK];
     int64_t have = 0, k = job->k;
+    bool floats = job->dtype == HOD_F32 && job->step == 1;
     for (int64_t base = 0; base < job->n; base += BLOCK) {
         int64_t n = HOD_MIN(BLOCK, job->n - base);
+        const float *f = (const float *)x;
+        if (floats && have == k && !some_before(f + base, n, f[heap[0].index], job->descending))
+            continue;
         keys_of[job->dtype](x + base * job->step * job->bytes, job->step, n, job->descending, block,
                             1);
         for (int64_t i = 0; i < n; i++) {
@@ -310,18 +328,37 @@ static int64_t find(const uint64_t *row, int64_t n, uint64_t v, bool right)
     return low + (n && COMES(row[low]));
 }
 
-/* Values are often sorted themselves: the place of the one before is tried first. */
+/* SEARCHED values in a row at once: a search is a chain of loads, and chains overlap. */
+static void find_some(const uint64_t *row, int64_t n, const uint64_t *values, bool right,
+                      int64_t *to)
+{
+    const uint64_t *at[SEARCHED];
+    for (int k = 0; k < SEARCHED; k++)
+        at[k] = row;
+    for (int64_t half; n > 1; n -= half) {
+        half = n / 2;
+        for (int k = 0; k < SEARCHED; k++) {
+            const uint64_t *next = at[k] + half, v = values[k];
+            at[k] = (right ? next[-1] <= v : next[-1] < v) ? next : at[k];
+        }
+    }
+    for (int k = 0; k < SEARCHED; k++) {
+        uint64_t v = values[k];
+        to[k] = at[k] - row + (n && COMES(*at[k]));
+    }
+}
+
 static void search(void *context, int64_t begin, int64_t end)
 {
     const search_job *job = context;
-    int64_t last = 0, n = job->n;
-    bool right = job->right;
-    for (int64_t at = begin; at < end; at++) {
-        const uint64_t *row = job->rows + at / job->each * n;
-        uint64_t v = job->values[at];
-        if ((last > 0 && !COMES(row[last - 1])) || (last < n && COMES(row[last])))
-            last = find(row, n, v, right);
-        job->to[at] = last;
+    int64_t n = job->n, each = job->each;
+    for (int64_t at = begin; at < end;) {
+        const uint64_t *row = job->rows + at / each * n;
+        int64_t stop = HOD_MIN(end, at / each * each + each); /* of those looked up in this row */
+        for (; at + SEARCHED <= stop; at += SEARCHED)
+            find_some(row, n, job->values + at, job->right, job->to + at);
+        for (; at < stop; at++)
+            job->to[at] = find(row, n, job->values[at], job->right);
     }
 }
 

@@ -161,11 +161,23 @@ static int extremes(hod_tensor *x, int64_t *low, int64_t *high)
         *high = (int64_t)hod_item(hod_amax(x));
         return hod_error() ? -1 : 0;
     }
+    enum { APART = 4 }; /* chains of comparisons that overlap */
     const int64_t *e = hod__data(x);
-    int64_t least = e[0], most = e[0];
-    for (int64_t i = 0; i < x->shape[0]; i++) {
+    int64_t n = x->shape[0], some[APART][2], least = e[0], most = e[0], i = 0;
+    for (int k = 0; k < APART; k++)
+        some[k][0] = some[k][1] = e[0];
+    for (; i + APART <= n; i += APART)
+        for (int k = 0; k < APART; k++) {
+            some[k][0] = HOD_MIN(some[k][0], e[i + k]);
+            some[k][1] = HOD_MAX(some[k][1], e[i + k]);
+        }
+    for (; i < n; i++) {
         least = HOD_MIN(least, e[i]);
         most = HOD_MAX(most, e[i]);
+    }
+    for (int k = 0; k < APART; k++) {
+        least = HOD_MIN(least, some[k][0]);
+        most = HOD_MAX(most, some[k][1]);
     }
     *low = least;
     *high = most;
@@ -205,33 +217,71 @@ hod_tensor *hod_bincount_weighted(hod_tensor *x, hod_tensor *weights, int64_t le
     return x && weights ? bins(x, weights, least) : NULL;
 }
 
-/* Sorted, an element begins a run when it differs from the one before. */
-hod_unique_values hod_unique(hod_tensor *x)
+static hod_unique_values all_or_none(hod_unique_values u)
 {
-    hod_unique_values u = {NULL, NULL, NULL};
-    if (!x)
-        return u;
-    int64_t n = hod_tensor_numel(x);
-    hod_sorted s = hod_sort(hod_reshape(x, HOD_SHAPE(n)), 0, false);
+    return u.values && u.counts && u.inverse ? u : (hod_unique_values){NULL, NULL, NULL};
+}
+
+/* Integers of a range of `size` from `low` on: each number is counted, and its place among those that
+ * come at all looked up. */
+static hod_unique_values unique_by_counts(hod_tensor *x, hod_tensor *line, int64_t low,
+                                          int64_t size)
+{
+    hod_tensor *first = hod_full(HOD_I64, HOD_SHAPE(), (double)low);
+    hod_tensor *at = low ? hod_sub(line, first) : line, *all = hod_bincount(at, size);
+    hod_tensor *comes = hod_ne_scalar(all, 0), *places = set_places(comes);
+    hod_tensor *rank = hod_sub_scalar(hod_cumsum(comes, 0), 1);
+    hod_tensor *values = low ? hod_add(places, first) : places;
+    return all_or_none(
+        (hod_unique_values){.values = hod__cast_to(values, (hod_dtype)x->dtype),
+                            .inverse = hod_reshape(hod_embedding(rank, at), hod_tensor_shape(x)),
+                            .counts = hod_embedding(all, places)});
+}
+
+/* Sorted, an element begins a run when it differs from the one before. */
+static hod_unique_values unique_by_order(hod_tensor *x, hod_tensor *line)
+{
+    hod_unique_values none = {NULL, NULL, NULL};
+    int64_t n = hod_tensor_numel(line);
+    hod_sorted s = hod_sort(line, 0, false);
     hod_tensor *change =
         hod_ne(hod_slice(s.values, 0, 1, n), hod_slice(s.values, 0, 0, n - (n > 0)));
     hod_tensor *first = hod_full(HOD_BOOL, HOD_SHAPE(n > 0), 1);
-    hod_tensor *begin = set_places(hod_concat(2, (hod_tensor *[]){first, change}, 0));
+    hod_tensor *begins = hod_concat(2, (hod_tensor *[]){first, change}, 0);
+    hod_tensor *begin = set_places(begins);
     if (!begin)
-        return u;
+        return none;
     int64_t k = begin->shape[0];
     hod_tensor *end = hod_concat(
         2,
         (hod_tensor *[]){hod_slice(begin, 0, 1, k), hod_full(HOD_I64, HOD_SHAPE(k > 0), (double)n)},
         0);
-    hod_tensor *run = hod_sub_scalar(hod_searchsorted(begin, hod_arange(HOD_I64, n), true), 1);
     hod_attrs a;
     memset(&a, 0, sizeof a);
+    hod_tensor *run = hod_sub_scalar(hod_cumsum(begins, 0), 1);
     hod_tensor *in[] = {hod_full(HOD_I64, HOD_SHAPE(n), 0), s.indices, run};
-    u.values = hod_embedding(s.values, begin);
-    u.counts = hod_sub(end, begin);
-    u.inverse = hod_reshape(hod__op(HOD_OP_scatter, &a, 3, in), hod_tensor_shape(x));
-    return u.values && u.counts && u.inverse ? u : (hod_unique_values){NULL, NULL, NULL};
+    hod_tensor *inverse = hod__op(HOD_OP_scatter, &a, 3, in);
+    return all_or_none((hod_unique_values){.values = hod_embedding(s.values, begin),
+                                           .inverse = hod_reshape(inverse, hod_tensor_shape(x)),
+                                           .counts = hod_sub(end, begin)});
+}
+
+hod_unique_values hod_unique(hod_tensor *x)
+{
+    hod_unique_values none = {NULL, NULL, NULL};
+    if (!x)
+        return none;
+    int64_t n = hod_tensor_numel(x), low = 0, high = 0;
+    hod_tensor *line = hod_reshape(x, HOD_SHAPE(n));
+    if (!line || x->dtype <= HOD_BF16 || n == 0)
+        return line ? unique_by_order(x, line) : none;
+    hod_tensor *whole = hod__cast_to(line, HOD_I64);
+    if (!whole || extremes(whole, &low, &high) != 0)
+        return none;
+    uint64_t range = (uint64_t)high - (uint64_t)low;
+    bool exact = low > -(INT64_C(1) << 53) && high < INT64_C(1) << 53; /* as doubles */
+    return exact && range < 4 * (uint64_t)n ? unique_by_counts(x, whole, low, (int64_t)range + 1)
+                                            : unique_by_order(x, line);
 }
 
 /* ---- boxes ---- */

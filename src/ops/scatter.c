@@ -154,7 +154,7 @@ static hod_tensor *index_of(const char *name, hod_tensor *index, int64_t size)
 
 /* ---- the walk ---- */
 
-/* t's elements that lie on the lines: without dim, and not beyond the index. */
+/* t's elements that lie on the lines: without dim, and not beyond the index. dim -1: all. */
 static hod_tensor lines_of(const hod_tensor *t, const hod_tensor *index, int64_t dim)
 {
     hod_tensor line = *t;
@@ -314,11 +314,16 @@ static int run(const char *name, hod_tensor *index, hod_tensor *other, hod_tenso
     memset(&w, 0, sizeof w);
     const hod_tensor *const t[3] = {at, other, indexed};
     hod_tensor line[3];
+    w.n = index->ndim ? index->shape[dim] : 1;
+    bool splits = !part && w.n > PARALLEL_ELEMENTS && hod_tensor_numel(index) == w.n;
     for (int k = 0; k < 3; k++) {
-        line[k] = lines_of(t[k], index, dim);
+        line[k] = lines_of(t[k], index, splits ? -1 : dim);
         w.along[k] = index->ndim ? t[k]->strides[dim] : 0;
     }
-    w.n = index->ndim ? index->shape[dim] : 1;
+    if (splits) { /* a single line is many of one element, for several threads */
+        w.along[0] = w.along[1] = line[2].strides[dim] = 0;
+        w.n = 1;
+    }
     w.size = size;
     w.checked = repeats(at);
     hod__iter_begin(&w.it, line[0].ndim, line[0].shape, 3,

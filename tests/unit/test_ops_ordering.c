@@ -233,3 +233,68 @@ TEST(ordering_sizes_that_depend_on_values_are_graph_breaks)
         }
     hod_fn_free(f);
 }
+
+/* ---- the quick ways against the slow ones ---- */
+
+static uint32_t state = 11;
+
+static double draw(int64_t below)
+{
+    state = state * 1664525u + 1013904223u;
+    return (double)((state >> 8) % below);
+}
+
+static hod_tensor *drawn(int64_t n, int64_t below, bool odd)
+{
+    static const double ends[] = {NAN, INFINITY, -INFINITY};
+    double *v = hod__alloc((size_t)n + 1, sizeof *v);
+    for (int64_t i = 0; i < n; i++)
+        v[i] = odd && draw(50) == 0 ? ends[(int)draw(3)] : draw(below) - (double)(below / 2);
+    hod_tensor *t = hod_from_doubles(v, HOD_SHAPE(n));
+    free(v);
+    return t;
+}
+
+/* A few of many f32 pass over blocks that hold none; f64 looks at each. */
+TEST(ordering_few_of_many)
+{
+    for (int round = 0; round < 100; round++) {
+        HOD_SCOPE(s);
+        hod_tensor *x = drawn(900 + (int64_t)draw(300), 500, round & 1);
+        bool largest = round & 2;
+        hod_tensor *have = hod_topk(hod_cast(x, HOD_F32), 7, 0, largest).indices;
+        hod_tensor *want = hod_slice(hod_argsort(x, 0, largest), 0, 0, 7);
+        CHECK(have && hod_item(hod_sum(hod_ne(have, want))) == 0);
+    }
+}
+
+/* Integers of a small range are counted, others sorted: adding one far number makes them so. */
+TEST(ordering_unique_counted_and_sorted)
+{
+    for (int round = 0; round < 50; round++) {
+        HOD_SCOPE(s);
+        hod_tensor *x = hod_cast(drawn(1 + (int64_t)draw(200), 60, false), HOD_I64);
+        hod_tensor *far = hod_full(HOD_I64, HOD_SHAPE(1), 1e12);
+        hod_unique_values a = hod_unique(x);
+        hod_unique_values b = hod_unique(hod_concat(2, (hod_tensor *[]){x, far}, 0));
+        CHECK(a.values && b.values);
+        int64_t k = hod_tensor_numel(a.values), n = hod_tensor_numel(x);
+        EQ_INT(hod_tensor_numel(b.values), k + 1);
+        CHECK(hod_item(hod_sum(hod_ne(a.values, hod_slice(b.values, 0, 0, k)))) == 0);
+        CHECK(hod_item(hod_sum(hod_ne(a.counts, hod_slice(b.counts, 0, 0, k)))) == 0);
+        CHECK(hod_item(hod_sum(hod_ne(a.inverse, hod_slice(b.inverse, 0, 0, n)))) == 0);
+    }
+}
+
+/* Eight searches at once, and what is left: the number of elements that come before. */
+TEST(ordering_search_counts_what_comes_before)
+{
+    for (int round = 0; round < 60; round++) {
+        HOD_SCOPE(s);
+        hod_tensor *row = hod_sort(drawn(1 + (int64_t)draw(40), 20, false), 0, false).values;
+        hod_tensor *v = drawn(1 + (int64_t)draw(30), 24, false), *column = hod_unsqueeze(v, 1);
+        hod_tensor *comes = round & 1 ? hod_le(row, column) : hod_lt(row, column);
+        hod_tensor *have = hod_searchsorted(row, v, round & 1);
+        CHECK(have && hod_item(hod_sum(hod_ne(have, hod_sum_dims(comes, 1)))) == 0);
+    }
+}
