@@ -93,6 +93,39 @@ static hod_ref draw_resize(hod_drawing *d, hod_ref x)
                                           whole && 81 * bound <= hod__whole_bound(m.dtype)));
 }
 
+/* Sampling, its transpose or its slope, of fresh inputs. A grid beyond the image reads zeros there. */
+static hod_ref draw_sample(hod_drawing *d, hod_ref x)
+{
+    hod_dtype t = hod__draw_one_in(d, 2) ? HOD_F32 : HOD_F64;
+    int64_t n = 1 + hod__draw(d, 2), c = 1 + hod__draw(d, 3);
+    int64_t rows = 1 + hod__draw(d, 3), columns = 1 + hod__draw(d, 3);
+    hod_meta image = {.dtype = t, .ndim = 4, .shape = {n, c, 1 + hod__draw(d, 4), 4}};
+    hod_meta grid = {.dtype = t, .ndim = 4, .shape = {n, rows, columns, 2}}, y = image;
+    y.shape[2] = rows;
+    y.shape[3] = columns;
+    hod_attrs attrs = {.sample = {.mode = HOD_LINEAR, .padding = hod__draw(d, 3)}};
+    attrs.sample.corners = hod__draw_one_in(d, 2);
+    hod_op op = (hod_op[]){HOD_OP_grid_sample, HOD_OP_grid_sample_back,
+                           HOD_OP_grid_sample_slope}[hod__draw(d, 3)];
+    (void)x;
+    hod_ref in[3];
+    int k = 0;
+    if (op != HOD_OP_grid_sample)
+        in[k++] = hod__draw_fresh(d, &y);
+    if (op != HOD_OP_grid_sample_back)
+        in[k++] = hod__draw_fresh(d, &image);
+    else
+        attrs.sample.shape = hod_shape_of(4, image.shape);
+    in[k++] = hod__draw_fresh(d, &grid);
+    double bound = 1;
+    for (int i = 0; i < k; i++) {
+        if (in[i] == HOD_NO_REF)
+            return HOD_NO_REF;
+        bound *= HOD_MAX(d->values[in[i]].bound, 1);
+    }
+    return hod__draw_tame(d, hod__draw_op(d, op, &attrs, k, in, 36 * bound, false));
+}
+
 /* A part of x written, or added, at an index that may come several times. */
 static hod_ref draw_put(hod_drawing *d, hod_ref x)
 {
@@ -160,8 +193,8 @@ static hod_ref draw_nms(hod_drawing *d, hod_ref x)
 hod_ref hod__draw_place(hod_drawing *d, hod_ref x)
 {
     static hod_ref (*const moves[])(hod_drawing *, hod_ref) = {
-        draw_flip,   draw_triangle, draw_pad,     draw_pad,   draw_unfold, draw_unfold,
-        draw_unfold, draw_put,      draw_put,     draw_order, draw_search, draw_nonzero,
-        draw_nms,    draw_resize,   draw_nonzero, draw_resize};
+        draw_flip,   draw_triangle, draw_pad,     draw_pad,    draw_unfold, draw_unfold,
+        draw_unfold, draw_put,      draw_put,     draw_order,  draw_search, draw_nonzero,
+        draw_nms,    draw_resize,   draw_nonzero, draw_resize, draw_sample, draw_sample};
     return moves[hod__draw(d, HOD_COUNT(moves))](d, x);
 }

@@ -196,6 +196,24 @@ static int64_t resizing(op_case *c, hod_op op)
     return 8;
 }
 
+/* x (2,2,3,4) at grids (2,2,3,2), in every mode */
+static int64_t sampling(op_case *c, hod_op op)
+{
+    bool back = op == HOD_OP_grid_sample_back;
+    if (!back && op != HOD_OP_grid_sample)
+        return 0;
+    hod_shape x = S(2, 2, 3, 4), y = S(2, 2, 2, 3), grid = S(2, 2, 3, 2);
+    for (int k = 0; k < 7; k++) {
+        hod_attrs a = {.sample = {.mode = k < 6 ? HOD_LINEAR : HOD_NEAREST,
+                                  .padding = k % 3,
+                                  .corners = k / 3 == 1}};
+        if (back)
+            a.sample.shape = x;
+        c[k] = (op_case){.op = op, .n = 2, .attrs = a, .shape = {back ? y : x, grid}};
+    }
+    return 7;
+}
+
 /* Differentiable once; test_ctc.c and test_rnn.c prove that. */
 static bool once(hod_op op)
 {
@@ -246,6 +264,7 @@ static int64_t cases_of(op_case *c, hod_op op)
     n = n ? n : convolution(c, op);
     n = n ? n : surroundings(c, op);
     n = n ? n : resizing(c, op);
+    n = n ? n : sampling(c, op);
     return n ? n : pooling(c, op);
 }
 
