@@ -87,11 +87,12 @@ static void T(average_back_windows)(const window *w, const void *none, const voi
             T(average_window)(w, NULL, dx, ((const elem *)g)[oy * w->out[1] + ox], oy, ox);
 }
 
-/* ---- n windows or elements, `step` apart ---- */
+/* ---- n windows or elements, `step` apart; a few lanes would be unrolled without `simd` ---- */
 
 static inline void T(take_greatest)(int64_t n, int64_t step, const elem *restrict x,
                                     elem *restrict most)
 {
+#pragma omp simd
     for (int64_t i = 0; i < n; i++) {
         elem v = x[i * step], m = most[i];
         most[i] = (v > m) | ((v != v) & (m == m)) ? v : m;
@@ -102,6 +103,7 @@ static inline void T(take_greatest)(int64_t n, int64_t step, const elem *restric
 static inline void T(find_greatest)(int64_t n, int64_t step, const elem *restrict x,
                                     elem *restrict most, whole *restrict at, whole place)
 {
+#pragma omp simd
     for (whole i = 0; i < (whole)n; i++) {
         elem v = x[i * step], m = most[i];
         bool wins = (v > m) | ((v != v) & (m == m)) | (at[i] < 0);
@@ -112,6 +114,7 @@ static inline void T(find_greatest)(int64_t n, int64_t step, const elem *restric
 
 static inline void T(take_sum)(int64_t n, int64_t step, const elem *restrict x, elem *restrict sum)
 {
+#pragma omp simd
     for (int64_t i = 0; i < n; i++)
         sum[i] += x[i * step];
 }
@@ -119,35 +122,33 @@ static inline void T(take_sum)(int64_t n, int64_t step, const elem *restrict x, 
 static inline void T(give_share)(int64_t n, int64_t step, elem *restrict x,
                                  const elem *restrict share)
 {
+#pragma omp simd
     for (int64_t i = 0; i < n; i++)
         x[i * step] += share[i];
 }
 
 /* ---- window after window, LANES elements of a row at once: windows far apart, or of any size ---- */
 
-/* As first_greatest, for a dilation of 1. Each lane keeps its first greatest; the first of those in
- * the image is the window's. The last lanes of a row may look at elements again. */
-static int64_t T(greatest_by_lanes)(const window *w, const elem *x, int64_t oy, int64_t ox)
+/* The position of the first greatest of the n >= lanes columns of a window, from `column` on. Each lane
+ * keeps its first greatest; the first of those in the image is the window's. The last lanes of a row
+ * may look at elements again. */
+static inline int64_t T(greatest_in)(int lanes, const window *w, const elem *x, span sy,
+                                     int64_t column, int64_t n)
 {
-    span sy = inside(w, 0, oy), sx = inside(w, 1, ox);
-    int64_t n = sx.k1 - sx.k0;
-    if (n < LANES)
-        return T(first_greatest)(w, x, oy, ox);
-    elem most[LANES];
+    elem most[LANES], m = LOWEST;
     whole at[LANES], best = -1;
-    for (int l = 0; l < LANES; l++) {
+    for (int l = 0; l < lanes; l++) {
         most[l] = LOWEST;
         at[l] = -1;
     }
     for (int64_t ky = sy.k0; ky < sy.k1; ky++) {
-        int64_t row = (sy.start + ky * w->dilation[0]) * w->size[1] + sx.start + sx.k0;
-        for (int64_t k = 0; k < n; k += LANES) {
-            int64_t from = row + HOD_MIN(k, n - LANES);
-            T(find_greatest)(LANES, 1, x + from, most, at, (whole)from);
+        int64_t row = (sy.start + ky * w->dilation[0]) * w->size[1] + column;
+        for (int64_t k = 0; k < n; k += lanes) {
+            int64_t from = row + HOD_MIN(k, n - lanes);
+            T(find_greatest)(lanes, 1, x + from, most, at, (whole)from);
         }
     }
-    elem m = LOWEST;
-    for (int l = 0; l < LANES; l++) {
+    for (int l = 0; l < lanes; l++) {
         elem v = most[l];
         bool greater = best < 0 || v > m || (v != v && m == m);
         if (greater || ((v == m || (v != v && m != m)) && at[l] < best)) {
@@ -156,6 +157,16 @@ static int64_t T(greatest_by_lanes)(const window *w, const elem *x, int64_t oy, 
         }
     }
     return best;
+}
+
+/* As first_greatest, for a dilation of 1. */
+static int64_t T(greatest_by_lanes)(const window *w, const elem *x, int64_t oy, int64_t ox)
+{
+    span sy = inside(w, 0, oy), sx = inside(w, 1, ox);
+    int64_t n = sx.k1 - sx.k0, column = sx.start + sx.k0;
+    return n >= LANES       ? T(greatest_in)(LANES, w, x, sy, column, n)
+           : n >= LANES / 2 ? T(greatest_in)(LANES / 2, w, x, sy, column, n)
+                            : T(first_greatest)(w, x, oy, ox);
 }
 
 static void T(pick_by_lanes)(const window *w, const void *x, const void *a, void *y)
