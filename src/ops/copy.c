@@ -42,6 +42,13 @@ typedef struct copy_job {
             y[j * (to_step)] = x[j * (from_step)];                                                 \
     }
 
+#define REPEATED(type)                                                                             \
+    for (int64_t i = 0; i < p->m; i++) {                                                           \
+        type *y = (type *)to + i * p->to_row, e = ((const type *)from)[i * p->from_row];           \
+        for (int64_t j = 0; j < p->n; j++)                                                         \
+            y[j] = e;                                                                              \
+    }
+
 /* Steps that are common as constants: then the loop vectorises. */
 #define COPY_PLANE(type)                                                                           \
     static void copy_plane_##type(const plane *p, char *to, const char *from)                      \
@@ -51,7 +58,7 @@ typedef struct copy_job {
         else if (p->from_step == 1)                                                                \
             ELEMENTS(type, 1, 1)                                                                   \
         else if (p->from_step == 0)                                                                \
-            ELEMENTS(type, 1, 0)                                                                   \
+            REPEATED(type)                                                                         \
         else if (p->from_step == -1)                                                               \
             ELEMENTS(type, 1, -1)                                                                  \
         else if (p->from_step == 2)                                                                \
