@@ -15,8 +15,9 @@
  * Images that come plain are staged: copied in scratch to the blocked layout, which costs a pass over
  * the image. Windows larger than one pixel are 2 to 20 times faster so, the copies included; those of
  * one pixel are not, but then add their channels in the order of compiled programs, whose images are
- * blocked. Not every pair of layouts has a fast implementation; those without run a reference loop,
- * three thousand times slower (measured), so others are tried first.
+ * blocked. Groups of fewer channels than a block are staged in blocks of 8 or 4. Not every pair of
+ * layouts has a fast implementation; those without run a reference loop, three thousand times slower
+ * (measured), so others are tried first.
  *
  * A primitive is built for the thread count it was prepared under; a run sets that count.
  */
@@ -40,8 +41,8 @@ typedef struct call {
 typedef struct stage {
     bool on;
     int64_t c, h, w, bytes;
-    hod_layout outside, inside;
-    int64_t at; /* in scratch */
+    int outside, inside; /* channels in a block */
+    int64_t at;          /* in scratch */
 } stage;
 
 struct hod_dnn {
@@ -87,8 +88,8 @@ static int check_geometry(const hod_conv_geometry *g)
 {
     if (g->n < 0 || g->ci < 1 || g->co < 1 || g->groups < 1 || g->ci % g->groups ||
         g->co % g->groups)
-        return HOD_FAIL_RC(ARGUMENT, "conv2d: %lld to %lld channels in %lld groups", (long long)g->ci,
-                           (long long)g->co, (long long)g->groups);
+        return HOD_FAIL_RC(ARGUMENT, "conv2d: %lld to %lld channels in %lld groups",
+                           (long long)g->ci, (long long)g->co, (long long)g->groups);
     if (g->dtype != HOD_F32 && g->dtype != HOD_BF16)
         return HOD_FAIL_RC(ARGUMENT, "conv2d: the library takes f32 and bf16");
     if (hod__conv_out_h(g) < 1 || hod__conv_out_w(g) < 1)
@@ -97,16 +98,18 @@ static int check_geometry(const hod_conv_geometry *g)
     return 0;
 }
 
+/* Channels in a block of either image; 1: plain. */
 typedef struct layouts {
-    hod_layout image, out;
+    int image, out;
 } layouts;
 
-static int check_layouts(const hod_conv_geometry *g, layouts l)
+static int check_layouts(const hod_conv_geometry *g, hod_layout image, hod_layout out)
 {
-    if ((l.image == HOD_LAYOUT_PLAIN || hod__dnn_can_block(g->ci)) &&
-        (l.out == HOD_LAYOUT_PLAIN || hod__dnn_can_block(g->co)))
+    if ((image == HOD_LAYOUT_PLAIN || hod__dnn_can_block(g->ci)) &&
+        (out == HOD_LAYOUT_PLAIN || hod__dnn_can_block(g->co)))
         return 0;
-    return HOD_FAIL_RC(ARGUMENT, "conv2d: %lld to %lld channels, blocked layouts want multiples of %d",
+    return HOD_FAIL_RC(ARGUMENT,
+                       "conv2d: %lld to %lld channels, blocked layouts want multiples of %d",
                        (long long)g->ci, (long long)g->co, hod__dnn_block());
 }
 
@@ -118,15 +121,15 @@ typedef struct picture {
     dnnl_dims_t stride, dilation, before, after;
 } picture;
 
-static int draw(picture *p, const hod_conv_geometry *g, hod_layout image, hod_layout out)
+static int draw(picture *p, const hod_conv_geometry *g, layouts l)
 {
     *p = (picture){.stride = {g->stride[0], g->stride[1]},
                    .dilation = {g->dilation[0] - 1, g->dilation[1] - 1},
                    .before = {g->padding[0], g->padding[1]},
                    .after = {g->padding[2], g->padding[3]}};
     hod_dtype dtype = (hod_dtype)g->dtype;
-    if (hod__dnn_image(&p->x, g->n, g->ci, g->h, g->w, dtype, image) ||
-        hod__dnn_image(&p->y, g->n, g->co, hod__conv_out_h(g), hod__conv_out_w(g), dtype, out))
+    if (hod__dnn_image(&p->x, g->n, g->ci, g->h, g->w, dtype, l.image) ||
+        hod__dnn_image(&p->y, g->n, g->co, hod__conv_out_h(g), hod__conv_out_w(g), dtype, l.out))
         return -1;
     dnnl_data_type_t type = dtype == HOD_F32 ? dnnl_f32 : dnnl_bf16;
     int64_t ci = g->ci / g->groups, co = g->co / g->groups;
@@ -137,9 +140,9 @@ static int draw(picture *p, const hod_conv_geometry *g, hod_layout image, hod_la
     if (hod__dnn_check(dnnl_memory_desc_init_by_tag(&p->w_any, n, dims, type, dnnl_format_tag_any),
                        "conv2d"))
         return -1;
-    return hod__dnn_check(dnnl_memory_desc_init_by_tag(&p->w_plain, n, dims, type,
-                                                       grouped ? dnnl_goihw : dnnl_oihw),
-                          "conv2d");
+    return hod__dnn_check(
+        dnnl_memory_desc_init_by_tag(&p->w_plain, n, dims, type, grouped ? dnnl_goihw : dnnl_oihw),
+        "conv2d");
 }
 
 /* An attribute that keeps the library's work space in our hands; with `add`, the result is added
@@ -183,9 +186,9 @@ static dnnl_primitive_desc_t describe(hod_dnn_conv_kind kind, const picture *p)
     if (s == dnnl_success)
         s = dnnl_primitive_desc_create(&hint, &forward, attr, engine, NULL);
     if (s == dnnl_success && kind == HOD_CONV_INPUT_GRADIENT)
-        s = dnnl_dilated_convolution_backward_data_desc_init(
-            &backward, dnnl_convolution_direct, &p->x, &p->w_any, &p->y, p->stride, p->dilation,
-            p->before, p->after);
+        s = dnnl_dilated_convolution_backward_data_desc_init(&backward, dnnl_convolution_direct,
+                                                             &p->x, &p->w_any, &p->y, p->stride,
+                                                             p->dilation, p->before, p->after);
     if (s == dnnl_success && kind == HOD_CONV_WEIGHT_GRADIENT)
         s = dnnl_dilated_convolution_backward_weights_desc_init(
             &backward, dnnl_convolution_direct, &p->x, &p->w_any, NULL, &p->y, p->stride,
@@ -209,17 +212,28 @@ static bool is_reference(const_dnnl_primitive_desc_t pd)
            name && strstr(name, "ref");
 }
 
+/* Groups of fewer channels than a block: what divides theirs; 1 when nothing does. */
+static int narrow_block(const hod_conv_geometry *g)
+{
+    int block = hod__dnn_block() / 2;
+    while (block > 1 && (g->ci / g->groups % block || g->co / g->groups % block))
+        block /= 2;
+    return g->groups > 1 && block >= 4 ? block : 1;
+}
+
 /* Chooses the layouts that the library sees, the first that are fast, and fills *pic for them. NULL
  * with an error. */
 static dnnl_primitive_desc_t choose(hod_dnn_conv_kind kind, const hod_conv_geometry *g,
                                     layouts outside, layouts *inside, picture *pic)
 {
-    const layouts plain = {HOD_LAYOUT_PLAIN, HOD_LAYOUT_PLAIN};
-    const layouts blocked = {hod__dnn_can_block(g->ci) ? HOD_LAYOUT_BLOCKED : HOD_LAYOUT_PLAIN,
-                             hod__dnn_can_block(g->co) ? HOD_LAYOUT_BLOCKED : HOD_LAYOUT_PLAIN};
-    const layouts tries[] = {blocked, outside, plain, blocked};
+    const layouts plain = {1, 1};
+    const layouts blocked = {hod__dnn_can_block(g->ci) ? hod__dnn_block() : 1,
+                             hod__dnn_can_block(g->co) ? hod__dnn_block() : 1};
+    int narrow = outside.image == 1 && outside.out == 1 ? narrow_block(g) : 1;
+    const layouts narrowed = narrow > 1 ? (layouts){narrow, narrow} : blocked;
+    const layouts tries[] = {blocked, narrowed, outside, plain, blocked};
     for (int i = 0; i < HOD_COUNT(tries); i++) {
-        if (draw(pic, g, tries[i].image, tries[i].out))
+        if (draw(pic, g, tries[i]))
             return NULL;
         dnnl_primitive_desc_t pd = describe(kind, pic);
         if (!pd || !is_reference(pd) || i == HOD_COUNT(tries) - 1) {
@@ -326,9 +340,9 @@ static int assemble(hod_dnn *p, const picture *pic, const_dnnl_primitive_desc_t 
     if (workspace == 0)
         return 0;
     dnnl_memory_desc_t bytes;
-    if (hod__dnn_check(dnnl_memory_desc_init_by_tag(&bytes, 1, (dnnl_dims_t){workspace}, dnnl_u8,
-                                                    dnnl_a),
-                       "conv2d") ||
+    if (hod__dnn_check(
+            dnnl_memory_desc_init_by_tag(&bytes, 1, (dnnl_dims_t){workspace}, dnnl_u8, dnnl_a),
+            "conv2d") ||
         memory_new(&p->workspace, &bytes))
         return -1;
     call_arg(&p->conv, DNNL_ARG_SCRATCHPAD, p->workspace);
@@ -337,8 +351,8 @@ static int assemble(hod_dnn *p, const picture *pic, const_dnnl_primitive_desc_t 
     return 0;
 }
 
-static void stage_image(hod_dnn *p, stage *s, int64_t c, int64_t h, int64_t w, hod_layout outside,
-                        hod_layout inside)
+static void stage_image(hod_dnn *p, stage *s, int64_t c, int64_t h, int64_t w, int outside,
+                        int inside)
 {
     if (outside == inside)
         return;
@@ -361,9 +375,11 @@ static void stage_images(hod_dnn *p, const hod_conv_geometry *g, layouts outside
 hod_dnn *hod__dnn_conv(hod_dnn_conv_kind kind, const hod_conv_geometry *g, hod_layout image,
                        hod_layout out)
 {
-    layouts outside = {image, out}, inside = outside;
-    if (check_geometry(g) || check_layouts(g, outside))
+    if (check_geometry(g) || check_layouts(g, image, out))
         return NULL;
+    layouts outside = {image == HOD_LAYOUT_PLAIN ? 1 : hod__dnn_block(),
+                       out == HOD_LAYOUT_PLAIN ? 1 : hod__dnn_block()};
+    layouts inside = outside;
     hod_dnn *p = hod__alloc(1, sizeof *p);
     if (!p)
         return NULL;
@@ -433,13 +449,13 @@ static const void *stage_in(const hod_dnn *p, const stage *s, const void *image,
 {
     if (!s->on)
         return image;
-    hod__dnn_reorder(p->dtype, p->n, s->c, s->h, s->w, s->outside, image, s->inside,
+    hod__dnn_reblock(p->dtype, p->n, s->c, s->h * s->w, s->outside, image, s->inside,
                      scratch + s->at);
     return scratch + s->at;
 }
 
-static dnnl_status_t run_locked(const hod_dnn *p, const void *a, const void *b, void *out,
-                                bool add, char *scratch)
+static dnnl_status_t run_locked(const hod_dnn *p, const void *a, const void *b, void *out, bool add,
+                                char *scratch)
 {
     bool gradient = p->kind == HOD_CONV_WEIGHT_GRADIENT;
     /* A gradient that the library writes plainly goes straight to its place. */
@@ -461,7 +477,7 @@ static dnnl_status_t run_locked(const hod_dnn *p, const void *a, const void *b, 
     if (s == dnnl_success && gradient)
         s = call_run(add ? &p->reorder_add : &p->reorder);
     if (s == dnnl_success && o->on)
-        hod__dnn_reorder(p->dtype, p->n, o->c, o->h, o->w, o->inside, scratch + o->at, o->outside,
+        hod__dnn_reblock(p->dtype, p->n, o->c, o->h * o->w, o->inside, scratch + o->at, o->outside,
                          out);
     return s;
 }

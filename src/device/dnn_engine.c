@@ -43,23 +43,22 @@ int hod__dnn_check(dnnl_status_t status, const char *what)
 
 static dnnl_data_type_t type_of(hod_dtype dtype)
 {
-    return dtype == HOD_F32    ? dnnl_f32
-           : dtype == HOD_BF16 ? dnnl_bf16
-                               : dnnl_data_type_undef;
+    return dtype == HOD_F32 ? dnnl_f32 : dtype == HOD_BF16 ? dnnl_bf16 : dnnl_data_type_undef;
 }
 
 int hod__dnn_image(dnnl_memory_desc_t *md, int64_t n, int64_t c, int64_t h, int64_t w,
-                   hod_dtype dtype, hod_layout layout)
+                   hod_dtype dtype, int block)
 {
-    if (layout == HOD_LAYOUT_BLOCKED && !hod__dnn_can_block(c))
+    if (c % block != 0)
         return HOD_FAIL_RC(ARGUMENT, "layout: %lld channels are no multiple of the block %d",
-                           (long long)c, hod__dnn_block());
-    dnnl_format_tag_t tag = layout == HOD_LAYOUT_PLAIN  ? dnnl_nchw
-                            : hod__dnn_block() == 16 ? dnnl_nChw16c
-                                                     : dnnl_nChw8c;
-    return hod__dnn_check(dnnl_memory_desc_init_by_tag(md, 4, (dnnl_dims_t){n, c, h, w},
-                                                       type_of(dtype), tag),
-                          "layout");
+                           (long long)c, block);
+    dnnl_format_tag_t tag = block == 1    ? dnnl_nchw
+                            : block == 16 ? dnnl_nChw16c
+                            : block == 8  ? dnnl_nChw8c
+                                          : dnnl_nChw4c;
+    return hod__dnn_check(
+        dnnl_memory_desc_init_by_tag(md, 4, (dnnl_dims_t){n, c, h, w}, type_of(dtype), tag),
+        "layout");
 }
 
 int hod__dnn_team(int threads)

@@ -171,6 +171,8 @@ TEST(dnn_conv_groups)
                             .groups = 3));
     check_geometry(GEOMETRY(.n = 2, .ci = 32, .h = 5, .w = 5, .co = 32, .kh = 3, .kw = 3,
                             .groups = 8));
+    check_geometry(GEOMETRY(.n = 2, .ci = 32, .h = 7, .w = 6, .co = 64, .kh = 3, .kw = 3,
+                            .padding = {1, 1, 1, 1}, .groups = 4));
 }
 
 TEST(dnn_conv_empty_batch)
@@ -223,6 +225,23 @@ TEST(dnn_conv_bf16)
     EQ_INT(y[5 * 16 + 3], 0x4210); /* the inside sees all: 36 */
     free(scratch);
     hod__dnn_free(p);
+}
+
+/* Every element where the picture in dnn_layout.c says, whatever is left of the tiles. */
+TEST(dnn_layout_elements)
+{
+    int b = hod__dnn_block();
+    const int64_t planes[] = {1, 3, 16, 35, 66};
+    for (int k = 0; k < 5; k++) {
+        int64_t c = 2 * b, plane = planes[k], n = 3 * c * plane;
+        float *x = noise(n, 8), *blocked = laid_out(x, 3, c, plane, 1, HOD_LAYOUT_BLOCKED);
+        for (int64_t i = 0; i < 3; i++)
+            for (int64_t j = 0; j < c; j++)
+                for (int64_t p = 0; p < plane; p++)
+                    CHECK(blocked[((i * 2 + j / b) * plane + p) * b + j % b] ==
+                          x[(i * c + j) * plane + p]);
+        free(x), free(blocked);
+    }
 }
 
 TEST(dnn_layout_round_trip)
