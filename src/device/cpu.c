@@ -80,6 +80,21 @@ hod_device *hod__cpu(void)
     return &cpu;
 }
 
+int hod__cpu_level(void)
+{
+#ifdef __x86_64__
+    __builtin_cpu_init();
+    bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+              __builtin_cpu_supports("bmi2");
+    bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+              __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+              __builtin_cpu_supports("avx512vl");
+    return v4 ? 2 : v3;
+#else
+    return 0;
+#endif
+}
+
 int hod_set_threads(int n)
 {
     if (n < 1 || n > 4096)

@@ -36,4 +36,8 @@ struct hod_device {
 
 hod_device *hod__cpu(void);
 
+/* The best instruction set that loops are compiled for and this machine has: 0 any, 1 x86-64-v3
+ * (AVX2, fused multiply-add), 2 x86-64-v4 (AVX-512). */
+int hod__cpu_level(void);
+
 #endif

@@ -464,14 +464,8 @@ static const hod_recur_rows *rows_for(hod_dtype dtype)
     if (dtype == HOD_F64)
         return &hod__recur_f64;
 #ifdef __x86_64__
-    __builtin_cpu_init();
-    bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    if (v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl"))
-        return &hod__recur_v4;
-    if (v3 && __builtin_cpu_supports("bmi2"))
-        return &hod__recur_v3;
+    if (hod__cpu_level() > 0)
+        return hod__cpu_level() == 2 ? &hod__recur_v4 : &hod__recur_v3;
 #endif
     return &hod__recur_plain;
 }

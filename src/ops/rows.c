@@ -1,5 +1,6 @@
 /* Which of the compiled inner loops this machine runs. */
 #include "ops/rows.h"
+#include "device/device.h"
 #include <stdatomic.h>
 
 const hod_rows *hod__rows_of(int k)
@@ -7,15 +8,9 @@ const hod_rows *hod__rows_of(int k)
     if (k == 0)
         return &hod__rows_plain;
 #ifdef __x86_64__
-    __builtin_cpu_init();
-    bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-              __builtin_cpu_supports("bmi2");
-    bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-              __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-              __builtin_cpu_supports("avx512vl");
-    if (k == 1 && v3)
+    if (k == 1 && hod__cpu_level() >= 1)
         return &hod__rows_v3;
-    if (k == 2 && v4)
+    if (k == 2 && hod__cpu_level() >= 2)
         return &hod__rows_v4;
 #endif
     return NULL;
