@@ -1,16 +1,44 @@
-/* Matrix products: the library's sgemm, once or once a matrix.
+/* Matrix products: the library's sgemm, once or once a matrix; our own kernel where the library's
+ * call takes longer than the sums (tiny.h).
  *
- * dnnl_sgemm takes 0.4 to 2 us for the products of a tiny network (16x64x32, 64x64x16) and runs
- * them in the caller's thread, so there is no second kernel for small sizes. A batch of products
- * is spread over the threads, each product then by one thread, when there are enough of them to
- * keep all threads equally busy or when each is too small for the library to split; else the
- * products follow each other, each on all threads.
+ * A batch of products is spread over the threads, each product then by one thread, when there are
+ * enough of them to keep all threads equally busy or when each is too small for the library to
+ * split; else the products follow each other, each on all threads. What a thread does in the time
+ * that it takes to call another is not spread.
  */
 #include "base/base.h"
 #include "device/device.h"
 #include "device/dnn_engine.h"
+#include "device/tiny.h"
 
 #include <omp.h>
+
+hod_tiny_matmul *hod__tiny_matmul_of(int k)
+{
+    if (k > hod__cpu_level())
+        return NULL;
+#ifdef __x86_64__
+    if (k > 0)
+        return k == 2 ? hod__tiny_matmul_v4 : hod__tiny_matmul_v3;
+#endif
+    return hod__tiny_matmul_plain;
+}
+
+enum {
+    TINY_WORK =
+        16 * 16 * 32, /* multiplications, up to which the library is 1.5 to 5 times slower */
+    TINY_COLUMN = 16 * 16,
+    SERIAL_WORK = 1 << 15, /* of a whole batch, which one thread does in 1 to 2 us */
+};
+
+bool hod__tiny_fits(const hod_matmul_geometry *g)
+{
+    if (g->m == 1 && g->n == 1)
+        return (!g->transpose_a || g->lda == 1) && (g->transpose_b || g->ldb == 1);
+    /* The library is good at a matrix times a column. */
+    double work = (double)g->m * (double)g->n * (double)g->k;
+    return g->k <= HOD_TINY_TERMS && work <= (g->n == 1 ? TINY_COLUMN : TINY_WORK);
+}
 
 static int gemm(const hod_matmul_geometry *g, int64_t i, const float *a, const float *b, float *c,
                 float beta)
@@ -40,18 +68,28 @@ int hod__dnn_matmul(const hod_matmul_geometry *g, const float *a, const float *b
         scale(g, c, beta);
         return 0;
     }
+    hod_tiny_matmul *tiny = hod__tiny_fits(g) ? hod__tiny_matmul_of(hod__cpu_level()) : NULL;
     int threads = hod__cpu()->threads;
+    double work = (double)g->m * (double)g->n * (double)g->k;
     bool nested = omp_in_parallel();
+    bool alone = nested || threads == 1 || (tiny && work * (double)g->batch <= SERIAL_WORK);
+    if (tiny && (alone || g->batch == 1)) {
+        for (int64_t i = 0; i < g->batch; i++)
+            tiny(g, a + i * g->batch_a, b + i * g->batch_b, c + i * g->batch_c, beta);
+        return 0;
+    }
     int before = nested ? 0 : hod__dnn_team(threads);
     int failed = 0;
     /* From four rounds on, a last one with idle threads costs less than a quarter. 64 x 64 x 64 is
      * what the library still leaves to one thread. */
-    bool spread = g->batch % threads == 0 || g->batch >= 4 * threads ||
-                  (double)g->m * (double)g->n * (double)g->k <= 64.0 * 64 * 64;
-    if (!nested && threads > 1 && g->batch > 1 && spread) {
+    bool spread = g->batch % threads == 0 || g->batch >= 4 * threads || work <= 64.0 * 64 * 64;
+    if (!alone && g->batch > 1 && spread) {
 #pragma omp parallel for schedule(static) reduction(| : failed)
         for (int64_t i = 0; i < g->batch; i++)
-            failed |= gemm(g, i, a, b, c, beta);
+            if (tiny)
+                tiny(g, a + i * g->batch_a, b + i * g->batch_b, c + i * g->batch_c, beta);
+            else
+                failed |= gemm(g, i, a, b, c, beta);
     } else {
         for (int64_t i = 0; i < g->batch && !failed; i++)
             failed = gemm(g, i, a, b, c, beta);

@@ -6,7 +6,9 @@
  * three is wanted.
  */
 #include "base/base.h"
+#include "device/device.h"
 #include "device/dnn.h"
+#include "device/tiny.h"
 #include "harness.h"
 
 #include <math.h>
@@ -262,21 +264,25 @@ TEST(dnn_layout_round_trip)
 
 /* ---- matrix product ---- */
 
-static void check_matmul(int64_t batch, int64_t m, int64_t n, int64_t k, int64_t ta, int64_t tb,
-                         float beta, bool shared_b)
+/* `tiny` instead of the call that chooses, when it is not NULL; then rows of one element touch. */
+static void check_product(hod_tiny_matmul *tiny, int64_t batch, int64_t m, int64_t n, int64_t k,
+                          int64_t ta, int64_t tb, float beta, bool shared_b)
 {
-    enum { GAP = 3 }; /* rows lie further apart than they are long */
+    int64_t gap = tiny && (m == 1 || n == 1) ? 0 : 3; /* rows lie further apart than they are long */
     hod_matmul_geometry g = {.batch = batch, .m = m, .n = n, .k = k, .transpose_a = ta,
                              .transpose_b = tb};
-    g.lda = (ta ? m : k) + GAP;
-    g.ldb = (tb ? k : n) + GAP;
-    g.ldc = n + GAP;
+    g.lda = (ta ? m : k) + gap;
+    g.ldb = (tb ? k : n) + gap;
+    g.ldc = n + gap;
     g.batch_a = g.lda * (ta ? k : m);
     g.batch_b = shared_b ? 0 : g.ldb * (tb ? n : k);
     g.batch_c = g.ldc * m;
     float *a = noise(batch * g.batch_a + 1, 1), *b = noise(batch * g.ldb * (tb ? n : k) + 1, 2);
     float *c = noise(batch * g.batch_c + 1, 3), *old = noise(batch * g.batch_c + 1, 3);
-    EQ_INT(hod__dnn_matmul(&g, a, b, c, beta), 0);
+    if (tiny)
+        tiny(&g, a, b, c, beta);
+    else
+        EQ_INT(hod__dnn_matmul(&g, a, b, c, beta), 0);
     for (int64_t i = 0; i < batch; i++)
         for (int64_t r = 0; r < m; r++)
             for (int64_t s = 0; s < g.ldc; s++) {
@@ -288,6 +294,24 @@ static void check_matmul(int64_t batch, int64_t m, int64_t n, int64_t k, int64_t
                 NEAR(c[at], want, 1e-6 * sqrt((double)k) + 1e-6); /* as for convolutions */
             }
     free(a), free(b), free(c), free(old);
+}
+
+static void check_matmul(int64_t batch, int64_t m, int64_t n, int64_t k, int64_t ta, int64_t tb,
+                         float beta, bool shared_b)
+{
+    check_product(NULL, batch, m, n, k, ta, tb, beta, shared_b);
+}
+
+TEST(dnn_matmul_tiny)
+{
+    static const int64_t sizes[][3] = {{1, 1, 1},  {1, 1, 300}, {4, 4, 4},   {8, 8, 8}, {16, 16, 16},
+                                       {5, 7, 9},  {13, 33, 5}, {1, 40, 9},  {9, 1, 9}, {40, 1, 1},
+                                       {1, 32, 1}, {3, 16, 256}};
+    for (int level = 0; level <= hod__cpu_level(); level++)
+        for (int i = 0; i < HOD_COUNT(sizes); i++)
+            for (int t = 0; t < 8; t++)
+                check_product(hod__tiny_matmul_of(level), 1, sizes[i][0], sizes[i][1], sizes[i][2],
+                              t & 1, t >> 1 & 1, (float)(t >> 2), false);
 }
 
 TEST(dnn_matmul_shapes)

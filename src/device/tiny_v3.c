@@ -1,0 +1,8 @@
+/* Tiny products for AVX2. CMakeLists.txt has the flags. */
+#ifdef __x86_64__
+#define TINY  hod__tiny_matmul_v3
+#define LANES 8
+#include "device/tiny_tmpl.c"
+#else
+typedef int nothing_of_this_on_other_machines;
+#endif
