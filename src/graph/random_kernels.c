@@ -47,6 +47,30 @@ static hod_ref draw_matmul(hod_drawing *d, hod_ref x)
     return contraction(d, HOD_OP_matmul, swap ? &swapped : &attrs, in, k);
 }
 
+/* Pairs of rows of x and of a fresh matrix, or their gradient for x; where that jumps, x is fresh,
+ * too, so that it is the same to the bit however the graph runs. */
+static hod_ref draw_pairs(hod_drawing *d, hod_ref x)
+{
+    hod_meta m = meta_of(d, x);
+    if (m.ndim < 2 || !hod__is_float(m.dtype))
+        return HOD_NO_REF;
+    hod_meta y = m, g = m;
+    hod_attrs attrs = {.pairs = {.power = 1 + hod__draw(d, 2)}};
+    int64_t n = 1 + hod__draw(d, 5), k = m.shape[m.ndim - 1];
+    bool back = hod__draw_one_in(d, 2);
+    y.shape[m.ndim - 2] = g.shape[m.ndim - 1] = n;
+    if (back && attrs.pairs.power == 1 && (x = hod__draw_fresh(d, &m)) == HOD_NO_REF)
+        return x;
+    hod_ref in[] = {back ? hod__draw_fresh(d, &g) : x, back ? x : hod__draw_fresh(d, &y),
+                    back ? hod__draw_fresh(d, &y) : x};
+    if (in[0] == HOD_NO_REF || in[1] == HOD_NO_REF || in[2] == HOD_NO_REF)
+        return HOD_NO_REF;
+    double apart = d->values[x].bound + d->values[in[back + 1]].bound;
+    double term = attrs.pairs.power == 2 ? apart * HOD_MAX(apart, 2) : apart + 1;
+    double bound = back ? (double)n * term * d->values[in[0]].bound : term * (double)HOD_MAX(k, 1);
+    return make(d, back ? HOD_OP_pairs_back : HOD_OP_pairs, &attrs, 2 + back, in, bound, false);
+}
+
 /* x itself where it has four dimensions, none of them empty, else an input that does. */
 static hod_ref image_like(hod_drawing *d, hod_ref x)
 {
@@ -255,7 +279,7 @@ hod_ref hod__draw_kernel(hod_drawing *d)
         draw_concat,         draw_gather,         draw_scatter,    draw_embedding,
         draw_unslice,        draw_contiguous,     hod__draw_place, hod__draw_place,
         hod__draw_place,     hod__draw_place,     hod__draw_ctc,   hod__draw_attention,
-        hod__draw_recurrent, hod__draw_recurrent,
+        hod__draw_recurrent, hod__draw_recurrent, draw_pairs,
     };
     return moves[hod__draw(d, HOD_COUNT(moves))](d, hod__draw_node(d));
 }

@@ -423,6 +423,16 @@ hod_tensor *hod_addmm(hod_tensor *c, hod_tensor *a, hod_tensor *b, double beta, 
     return beta == 0 ? y : hod_add(beta == 1 ? c : hod_mul_scalar(c, beta), y);
 }
 
+/* x's matrices, repeated in a batch of n dimensions. */
+static hod_tensor *batched(hod_tensor *x, int n, const int64_t *batch)
+{
+    hod_shape s = {.n = n + 2};
+    s.d[n] = x->shape[x->ndim - 2];
+    s.d[n + 1] = x->shape[x->ndim - 1];
+    memcpy(s.d, batch, (size_t)n * sizeof *batch);
+    return hod_expand(x, s);
+}
+
 hod_tensor *hod_cdist(hod_tensor *x, hod_tensor *y, double p)
 {
     if (!x || !y)
@@ -432,6 +442,19 @@ hod_tensor *hod_cdist(hod_tensor *x, hod_tensor *y, double p)
                         HOD_SHAPE_TEXT(x), HOD_SHAPE_TEXT(y));
     if (!(p >= 0))
         return HOD_FAIL(ARGUMENT, "cdist: p is %g", p);
+    int n;
+    int64_t batch[HOD_MAX_DIMS];
+    if ((p == 1 || p == 2) &&
+        hod__broadcast(x->ndim - 2, x->shape, y->ndim - 2, y->shape, &n, batch)) {
+        hod_dtype t = hod__promote(x, y);
+        hod_tensor *a = hod__computed(hod__cast_to(x, t)), *b = hod__computed(hod__cast_to(y, t));
+        if (!a || !b)
+            return NULL;
+        hod_attrs attrs = {.pairs = {.power = (int64_t)p}};
+        hod_tensor *in[] = {batched(a, n, batch), batched(b, n, batch)};
+        hod_tensor *s = hod__op(HOD_OP_pairs, &attrs, 2, in);
+        return hod__like(p == 2 ? hod__root(s, 2) : s, t == (hod_dtype)x->dtype ? x : y);
+    }
     hod_tensor *d = hod_sub(hod_unsqueeze(x, -2), hod_unsqueeze(y, -3));
     return hod_norm_over(d, p, HOD_SHAPE(-1), false);
 }

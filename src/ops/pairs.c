@@ -1,0 +1,161 @@
+/* All pairs of rows of two matrices: sums of |x - y| to the power 1 or 2, which distances are roots
+ * of. Written with operators, the M N K differences would be a tensor; here they stay in registers
+ * (pairs_tmpl.c). Squares are not multiplied out: that would cancel where rows are close.
+ *
+ *     pairs       x (...,M,K), y (...,N,K) -> (...,M,N)
+ *     pairs_back  g (...,M,N), x, y -> dx; the gradient for y is that of the pairs the other way round
+ *
+ * f16 and bf16 go through f32. The derivative of pairs_back is written with operators.
+ */
+#include "ops/pairs.h"
+#include "device/device.h"
+#include "ops/rules.h"
+
+/* ---- shapes ---- */
+
+static bool same_batch(const hod_meta *a, const hod_meta *b)
+{
+    return a->ndim == b->ndim && a->ndim >= 2 && a->dtype == b->dtype &&
+           memcmp(a->shape, b->shape, (size_t)(a->ndim - 2) * sizeof *a->shape) == 0;
+}
+
+static int check(const hod_op_call *c, const hod_meta *x, const hod_meta *y, hod_meta *out)
+{
+    int64_t power = c->attrs->pairs.power;
+    if (!same_batch(x, y) || x->dtype > HOD_BF16 ||
+        x->shape[x->ndim - 1] != y->shape[y->ndim - 1] || (power != 1 && power != 2))
+        return HOD_FAIL_RC(ARGUMENT, "%s: %s %s and %s %s, power %lld", hod__op_name(c),
+                           hod_dtype_name(x->dtype), HOD_META_TEXT(x), hod_dtype_name(y->dtype),
+                           HOD_META_TEXT(y), (long long)power);
+    *out = *x;
+    out->shape[x->ndim - 1] = y->shape[y->ndim - 2];
+    return 0;
+}
+
+int hod__shape_pairs(const hod_op_call *c, const hod_meta *in, hod_meta *out)
+{
+    return check(c, &in[0], &in[1], out);
+}
+
+int hod__shape_pairs_back(const hod_op_call *c, const hod_meta *in, hod_meta *out)
+{
+    hod_meta made;
+    if (check(c, &in[1], &in[2], &made) != 0)
+        return -1;
+    *out = in[1];
+    if (in[0].dtype == made.dtype && in[0].ndim == made.ndim &&
+        memcmp(in[0].shape, made.shape, (size_t)made.ndim * sizeof *made.shape) == 0)
+        return 0;
+    return HOD_FAIL_RC(ARGUMENT, "%s: gradient %s for a result %s", hod__op_name(c),
+                       HOD_META_TEXT(&in[0]), HOD_META_TEXT(&made));
+}
+
+/* ---- derivatives ---- */
+
+static hod_tensor *back(const hod_vjp *v, hod_tensor *g, hod_tensor *x, hod_tensor *y)
+{
+    return hod__op(HOD_OP_pairs_back, v->attrs, 3, (hod_tensor *[]){g, x, y});
+}
+
+hod_tensor *hod__vjp_pairs(const hod_vjp *v, int i)
+{
+    return i == 0 ? back(v, v->g, v->x[0], v->x[1])
+                  : back(v, hod_transpose(v->g, -2, -1), v->x[1], v->x[0]);
+}
+
+/* dx[i] = Σ_j w[i,j] f(x[i] - y[j]), f(d) = 2 d or sign(d); h is the gradient of dx. */
+hod_tensor *hod__vjp_pairs_back(const hod_vjp *v, int i)
+{
+    bool square = v->attrs->pairs.power == 2;
+    hod_tensor *w = v->x[0], *x = v->x[1], *y = v->x[2], *h = v->g;
+    if (i == 0) {
+        hod_tensor *d = hod_sub(hod_unsqueeze(x, -2), hod_unsqueeze(y, -3));
+        d = square ? hod_mul_scalar(d, 2) : hod_sign(d);
+        return hod_sum_dims(hod_mul(hod_unsqueeze(h, -2), d), -1);
+    }
+    if (!square)
+        return hod__full_like_meta(&v->meta[i], 0);
+    return i == 1 ? hod_mul(h, hod_mul_scalar(hod_sum_over(w, HOD_SHAPE(-1), true), 2))
+                  : hod_mul_scalar(hod_matmul(hod_transpose(w, -2, -1), h), -2);
+}
+
+/* ---- the call ---- */
+
+typedef struct pairs_job {
+    const hod_pair_rows *rows;
+    int64_t m, n, k, power, size; /* size: bytes of an element */
+    bool back;
+    const char *g, *x, *y;
+    char *out;
+} pairs_job;
+
+/* [begin, end): rows of all matrices x. */
+static void some_rows(void *context, int64_t begin, int64_t end)
+{
+    const pairs_job *job = context;
+    while (begin < end) {
+        int64_t batch = begin / job->m, i = begin % job->m, rows = HOD_MIN(job->m - i, end - begin);
+        const char *x = job->x + begin * job->k * job->size;
+        const char *y = job->y + batch * job->n * job->k * job->size;
+        if (job->back)
+            job->rows->back(rows, job->n, job->k, job->power, job->g + begin * job->n * job->size,
+                            x, y, job->out + begin * job->k * job->size);
+        else
+            job->rows->sums(rows, job->n, job->k, job->power, x, y,
+                            job->out + begin * job->n * job->size);
+        begin += rows;
+    }
+}
+
+static const hod_pair_rows *rows_for(hod_dtype dtype)
+{
+    if (dtype == HOD_F64)
+        return &hod__pairs_f64;
+#ifdef __x86_64__
+    if (hod__cpu_level() > 0)
+        return hod__cpu_level() == 2 ? &hod__pairs_v4 : &hod__pairs_v3;
+#endif
+    return &hod__pairs_plain;
+}
+
+static int eval(const hod_op_call *c, hod_tensor *out)
+{
+    enum { LEAST = 1 << 15 }; /* differences that are worth a thread */
+    if (out->dtype != HOD_F32 && out->dtype != HOD_F64)
+        return hod__eval_through(HOD_F32, c, out, eval);
+    hod_tensor *in[3];
+    int rc = hod__eval_inputs(c, out, in);
+    if (rc == 0 && hod_tensor_numel(out) > 0) {
+        bool back = c->op == HOD_OP_pairs_back;
+        const hod_tensor *x = in[back], *y = in[back + 1];
+        pairs_job job = {.rows = rows_for((hod_dtype)out->dtype),
+                         .m = x->shape[x->ndim - 2],
+                         .n = y->shape[y->ndim - 2],
+                         .k = x->shape[x->ndim - 1],
+                         .power = c->attrs->pairs.power,
+                         .size = out->dtype == HOD_F64 ? 8 : 4,
+                         .back = back,
+                         .g = back ? hod__data(in[0]) : NULL,
+                         .x = hod__data(x),
+                         .y = hod__data(y),
+                         .out = hod__data(out)};
+        if (job.n * job.k == 0) /* sums of nothing */
+            rc = hod__eval_zero(out);
+        else
+            hod__parallel(hod__numel(x->ndim - 1, x->shape), HOD_MAX(8, LEAST / (job.n * job.k)),
+                          some_rows, &job);
+    }
+    for (int i = 0; i < c->n; i++)
+        hod_tensor_release(in[i]);
+    return rc;
+}
+
+int hod__eval_pairs(const hod_op_call *c, hod_tensor *out)
+{
+    return eval(c, out);
+}
+
+int hod__eval_pairs_back(const hod_op_call *c, hod_tensor *out)
+{
+    return eval(c, out);
+}

@@ -1,0 +1,6 @@
+/* Pairs of rows in double, for any machine; see pairs.h. */
+#define real  double
+#define whole int64_t
+#define LANES 2
+#define ROWS  hod__pairs_f64
+#include "ops/pairs_tmpl.c"
