@@ -263,6 +263,20 @@ static int add_instance(hod_builder *b, hod_program_call *c, const hod_fused_ker
     return 0;
 }
 
+/* Does a unit that joined u's call read this buffer? It may do so after u has written. */
+static bool read_beside(const hod_builder *b, const hod_unit *u, int32_t buffer)
+{
+    for (int32_t v = 0; v < b->n_units; v++) {
+        const hod_unit *other = &b->units[v];
+        if (other == u || other->position != u->position || !other->kernel)
+            continue;
+        for (int o = 0; o < other->kernel->n_operands; o++)
+            if (b->buffer_of[b->l.site[other->kernel->operand[o].ref].memory] == buffer)
+                return true;
+    }
+    return false;
+}
+
 /* A result of a kernel of one sweep takes the memory of an operand that dies here. */
 static void reuse_operands(hod_builder *b, const hod_unit *u)
 {
@@ -284,7 +298,7 @@ static void reuse_operands(hod_builder *b, const hod_unit *u)
             bool once = true;
             for (int o = 0; o < k->n_operands; o++)
                 once &= o == r || b->buffer_of[site[k->operand[o].ref].memory] != rb;
-            if (!once)
+            if (!once || read_beside(b, u, rb))
                 continue;
             taken[r] = true;
             buffer[rb].last = buffer[wb].last;

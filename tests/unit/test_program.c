@@ -351,6 +351,22 @@ TEST(program_results_behind_a_fold_keep_their_own_memory)
 }
 
 /* Without elements the eager kernels run the program; the slot is filled all the same. */
+/* Equal kernels in one call: the first must not write where the second still reads. */
+TEST(program_joined_kernels_share_an_operand)
+{
+    SAME("graph t {\n"
+         "%0 = input f32 (4,3) \"x\"\n"
+         "%1 = cumsum f32 (4,3) %0 {dim=0}\n"
+         "%2 = full f32 () {value=0.5}\n"
+         "%3 = mul f32 (4,3) %1 %2\n"
+         "%4 = full f32 () {value=-3}\n"
+         "%5 = mul f32 (4,3) %1 %4\n"
+         "%6 = cumsum f32 (4,3) %3 {dim=1}\n"
+         "%7 = cumsum f32 (4,3) %5 {dim=1}\n"
+         "return %6 %7\n"
+         "}\n");
+}
+
 TEST(program_accumulate_beside_nothing)
 {
     SAME("graph t {\n"
