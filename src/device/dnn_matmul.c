@@ -33,6 +33,8 @@ enum {
 
 bool hod__tiny_fits(const hod_matmul_geometry *g)
 {
+    if (g->k == 1)
+        return true;
     if (g->m == 1 && g->n == 1)
         return (!g->transpose_a || g->lda == 1) && (g->transpose_b || g->ldb == 1);
     /* The library is good at a matrix times a column. */
@@ -59,11 +61,29 @@ static void scale(const hod_matmul_geometry *g, float *c, float beta)
             }
 }
 
-int hod__dnn_matmul(const hod_matmul_geometry *g, const float *a, const float *b, float *c,
+/* A column times a row, as a batch of their rows, which threads can share. */
+static hod_matmul_geometry by_rows(const hod_matmul_geometry *g)
+{
+    hod_matmul_geometry rows = *g;
+    rows.batch = g->m;
+    rows.m = 1;
+    rows.batch_a = g->transpose_a ? 1 : g->lda;
+    rows.batch_b = 0;
+    rows.batch_c = g->ldc;
+    return rows;
+}
+
+int hod__dnn_matmul(const hod_matmul_geometry *given, const float *a, const float *b, float *c,
                     float beta)
 {
+    hod_matmul_geometry rows;
+    const hod_matmul_geometry *g = given;
     if (g->batch <= 0 || g->m <= 0 || g->n <= 0)
         return 0;
+    if (g->k == 1 && g->batch == 1 && g->m > 1 && g->n > 1) {
+        rows = by_rows(g);
+        g = &rows;
+    }
     if (g->k <= 0) {
         scale(g, c, beta);
         return 0;

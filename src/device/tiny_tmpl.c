@@ -5,7 +5,7 @@
  *     a row   .  .  .  .        of b once and multiplies it by an element of every row
  *
  * What is left beyond whole vectors is packed with zeroes behind it. A row times a column is four
- * vectors of sums along both.
+ * vectors of sums along both, a column times a row needs none.
  */
 #include "base/base.h"
 #include "device/tiny.h"
@@ -107,9 +107,37 @@ static void several(const hod_matmul_geometry *g, const float *a, const float *b
     }
 }
 
+/* A column times a row: products alone, so that -0 stays. */
+static void outer(const hod_matmul_geometry *g, const float *a, const float *b, float *c,
+                  float beta)
+{
+    int64_t a_row = g->transpose_a ? 1 : g->lda, b_column = g->transpose_b ? g->ldb : 1;
+    for (int64_t i = 0; i < g->m; i++) {
+        float x = a[i * a_row], *to = c + i * g->ldc;
+        if (beta != 0.0f)
+            for (int64_t j = 0; j < g->n; j++)
+                to[j] = x * b[j * b_column] + beta * to[j];
+        else if (b_column == 1)
+            for (int64_t j = 0; j < g->n; j++)
+                to[j] = x * b[j];
+        else
+            for (int64_t j = 0; j < g->n; j++)
+                to[j] = x * b[j * b_column];
+    }
+}
+
+static void products(const hod_matmul_geometry *g, const float *a, const float *b, float *c,
+                     float beta)
+{
+    if (g->k == 1)
+        outer(g, a, b, c, beta);
+    else
+        several(g, a, b, c, beta);
+}
+
 void TINY(const hod_matmul_geometry *g, const float *a, const float *b, float *c, float beta)
 {
-    if (g->n == 1 && g->m == 1 && (!g->transpose_a || g->lda == 1) &&
+    if (g->n == 1 && g->m == 1 && g->k > 1 && (!g->transpose_a || g->lda == 1) &&
         (g->transpose_b || g->ldb == 1)) {
         float sum = dot(g->k, a, b);
         c[0] = beta == 0.0f ? sum : sum + beta * c[0];
@@ -123,8 +151,8 @@ void TINY(const hod_matmul_geometry *g, const float *a, const float *b, float *c
         turned.ldb = g->lda;
         turned.transpose_a = !g->transpose_b;
         turned.transpose_b = !g->transpose_a;
-        several(&turned, b, a, c, beta);
+        products(&turned, b, a, c, beta);
         return;
     }
-    several(g, a, b, c, beta);
+    products(g, a, b, c, beta);
 }

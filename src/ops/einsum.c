@@ -404,7 +404,10 @@ hod_tensor *hod_outer(hod_tensor *a, hod_tensor *b)
     if (a && b && (a->ndim != 1 || b->ndim != 1))
         return HOD_FAIL(ARGUMENT, "outer: %s and %s: vectors are wanted", HOD_SHAPE_TEXT(a),
                         HOD_SHAPE_TEXT(b));
-    return hod_mul(hod_unsqueeze(a, 1), b);
+    /* As a product of matrices its gradients are products, too, and no sums of a matrix. */
+    return a && b && a->dtype <= HOD_BF16 && b->dtype <= HOD_BF16
+               ? hod_matmul(hod_unsqueeze(a, 1), hod_unsqueeze(b, 0))
+               : hod_mul(hod_unsqueeze(a, 1), b);
 }
 
 hod_tensor *hod_addmm(hod_tensor *c, hod_tensor *a, hod_tensor *b, double beta, double alpha)

@@ -306,7 +306,8 @@ TEST(dnn_matmul_tiny)
 {
     static const int64_t sizes[][3] = {{1, 1, 1},  {1, 1, 300}, {4, 4, 4},   {8, 8, 8}, {16, 16, 16},
                                        {5, 7, 9},  {13, 33, 5}, {1, 40, 9},  {9, 1, 9}, {40, 1, 1},
-                                       {1, 32, 1}, {3, 16, 256}};
+                                       {1, 32, 1}, {3, 16, 256},
+                                       {9, 40, 1}};
     for (int level = 0; level <= hod__cpu_level(); level++)
         for (int i = 0; i < HOD_COUNT(sizes); i++)
             for (int t = 0; t < 8; t++)
@@ -317,7 +318,8 @@ TEST(dnn_matmul_tiny)
 TEST(dnn_matmul_shapes)
 {
     static const int64_t sizes[][3] = {{1, 1, 1},    {16, 64, 32}, {64, 64, 16}, {5, 7, 3},
-                                       {33, 17, 65}, {1, 40, 9},   {40, 1, 9},   {70, 130, 20}};
+                                       {33, 17, 65}, {1, 40, 9},   {40, 1, 9},   {70, 130, 20},
+                                       {300, 200, 1}};
     for (int i = 0; i < HOD_COUNT(sizes); i++)
         for (int t = 0; t < 4; t++)
             for (int beta = 0; beta < 2; beta++)
