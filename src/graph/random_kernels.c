@@ -56,6 +56,7 @@ static hod_ref draw_pairs(hod_drawing *d, hod_ref x)
         return HOD_NO_REF;
     hod_meta y = m, g = m;
     hod_attrs attrs = {.pairs = {.power = 1 + hod__draw(d, 2)}};
+    attrs.pairs.root = attrs.pairs.power == 2 && hod__draw_one_in(d, 2);
     int64_t n = 1 + hod__draw(d, 5), k = m.shape[m.ndim - 1];
     bool back = hod__draw_one_in(d, 2);
     y.shape[m.ndim - 2] = g.shape[m.ndim - 1] = n;

@@ -453,10 +453,10 @@ hod_tensor *hod_cdist(hod_tensor *x, hod_tensor *y, double p)
         hod_tensor *a = hod__computed(hod__cast_to(x, t)), *b = hod__computed(hod__cast_to(y, t));
         if (!a || !b)
             return NULL;
-        hod_attrs attrs = {.pairs = {.power = (int64_t)p}};
+        hod_attrs attrs = {.pairs = {.power = (int64_t)p, .root = p == 2}};
         hod_tensor *in[] = {batched(a, n, batch), batched(b, n, batch)};
         hod_tensor *s = hod__op(HOD_OP_pairs, &attrs, 2, in);
-        return hod__like(p == 2 ? hod__root(s, 2) : s, t == (hod_dtype)x->dtype ? x : y);
+        return hod__like(s, t == (hod_dtype)x->dtype ? x : y);
     }
     hod_tensor *d = hod_sub(hod_unsqueeze(x, -2), hod_unsqueeze(y, -3));
     return hod_norm_over(d, p, HOD_SHAPE(-1), false);

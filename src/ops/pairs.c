@@ -2,7 +2,7 @@
  * of. Written with operators, the M N K differences would be a tensor; here they stay in registers
  * (pairs_tmpl.c). Squares are not multiplied out: that would cancel where rows are close.
  *
- *     pairs       x (...,M,K), y (...,N,K) -> (...,M,N)
+ *     pairs       x (...,M,K), y (...,N,K) -> (...,M,N); with `root`, square roots of that
  *     pairs_back  g (...,M,N), x, y -> dx; the gradient for y is that of the pairs the other way round
  *
  * f16 and bf16 go through f32. The derivative of pairs_back is written with operators.
@@ -54,13 +54,27 @@ int hod__shape_pairs_back(const hod_op_call *c, const hod_meta *in, hod_meta *ou
 
 static hod_tensor *back(const hod_vjp *v, hod_tensor *g, hod_tensor *x, hod_tensor *y)
 {
-    return hod__op(HOD_OP_pairs_back, v->attrs, 3, (hod_tensor *[]){g, x, y});
+    hod_attrs attrs = {.pairs = {.power = v->attrs->pairs.power}};
+    return hod__op(HOD_OP_pairs_back, &attrs, 3, (hod_tensor *[]){g, x, y});
+}
+
+/* The gradient of the sums: of a root of 0, which has an infinite slope, nothing comes back. */
+static hod_tensor *under_root(const hod_vjp *v)
+{
+    hod_tensor *dead = hod_eq_scalar(v->y, 0);
+    hod_tensor *twice = hod_mul_scalar(hod_where(dead, hod_full_like(v->y, 1), v->y), 2);
+    return hod_where(dead, hod_full_like(v->y, 0), hod_div(v->g, twice));
 }
 
 hod_tensor *hod__vjp_pairs(const hod_vjp *v, int i)
 {
-    return i == 0 ? back(v, v->g, v->x[0], v->x[1])
-                  : back(v, hod_transpose(v->g, -2, -1), v->x[1], v->x[0]);
+    hod_tensor *g = v->shared ? *v->shared : NULL;
+    if (!g)
+        g = v->attrs->pairs.root ? under_root(v) : v->g;
+    if (v->shared)
+        *v->shared = g;
+    return i == 0 ? back(v, g, v->x[0], v->x[1])
+                  : back(v, hod_transpose(g, -2, -1), v->x[1], v->x[0]);
 }
 
 /* dx[i] = Σ_j w[i,j] f(x[i] - y[j]), f(d) = 2 d or sign(d); h is the gradient of dx. */
@@ -84,7 +98,7 @@ hod_tensor *hod__vjp_pairs_back(const hod_vjp *v, int i)
 typedef struct pairs_job {
     const hod_pair_rows *rows;
     int64_t m, n, k, power, size; /* size: bytes of an element */
-    bool back;
+    bool back, root;
     const char *g, *x, *y;
     char *out;
 } pairs_job;
@@ -101,7 +115,7 @@ static void some_rows(void *context, int64_t begin, int64_t end)
             job->rows->back(rows, job->n, job->k, job->power, job->g + begin * job->n * job->size,
                             x, y, job->out + begin * job->k * job->size);
         else
-            job->rows->sums(rows, job->n, job->k, job->power, x, y,
+            job->rows->sums(rows, job->n, job->k, job->power, job->root, x, y,
                             job->out + begin * job->n * job->size);
         begin += rows;
     }
@@ -135,6 +149,7 @@ static int eval(const hod_op_call *c, hod_tensor *out)
                          .power = c->attrs->pairs.power,
                          .size = out->dtype == HOD_F64 ? 8 : 4,
                          .back = back,
+                         .root = c->attrs->pairs.root,
                          .g = back ? hod__data(in[0]) : NULL,
                          .x = hod__data(x),
                          .y = hod__data(y),

@@ -6,13 +6,15 @@
 #ifndef HOD_OPS_PAIRS_H
 #define HOD_OPS_PAIRS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* x, dx (m,k), y (n,k), s, g (m,n), all row-major and of one element type: float or double. power is
- * 1 or 2. Each element is added up in the same order whatever m is, so rows may be shared out. */
+ * 1 or 2; `root`: s are square roots of the sums. Each element is added up in the same order whatever m
+ * is, so rows may be shared out. */
 typedef struct hod_pair_rows {
-    void (*sums)(int64_t m, int64_t n, int64_t k, int64_t power, const void *x, const void *y,
-                 void *s);
+    void (*sums)(int64_t m, int64_t n, int64_t k, int64_t power, bool root, const void *x,
+                 const void *y, void *s);
     void (*back)(int64_t m, int64_t n, int64_t k, int64_t power, const void *g, const void *x,
                  const void *y, void *dx);
 } hod_pair_rows;

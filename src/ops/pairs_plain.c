@@ -1,5 +1,6 @@
 /* Pairs of rows for any machine; see pairs.h. */
 #define real  float
+#define ROOT  sqrtf
 #define whole int32_t
 #define LANES 4
 #define ROWS  hod__pairs_plain

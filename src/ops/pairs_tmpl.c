@@ -1,4 +1,4 @@
-/* The bodies of pairs.h: included with real, whole (an integer of its size), LANES and ROWS.
+/* The bodies of pairs.h: included with real, ROOT, whole (an integer of its size), LANES and ROWS.
  *
  * sums turns LANES rows of y on their sides, DEPTH columns at a time, and goes along them with up to
  * 8 rows of x: a vector holds the sums of a row with all of them. back has its vectors along k and
@@ -7,6 +7,7 @@
  */
 #include "base/base.h"
 #include "ops/pairs.h"
+#include <math.h>
 
 enum { DEPTH = 128 };
 
@@ -53,7 +54,7 @@ INLINE void sums_of(int rows, bool square, int64_t n, int64_t depth, const real 
     for (int64_t l = 0; l < depth; l++) {
         lanes v = load(packed + l * LANES, LANES);
         for (int r = 0; r < rows; r++)
-            sum[r] += size_of(x[r * k + l] - v, square);
+            sum[r] += size_of(v - x[r * k + l], square);
     }
     for (int r = 0; r < rows; r++) {
         real add[LANES], *to = s + r * lds;
@@ -75,22 +76,48 @@ INLINE void sums_panel(bool square, int64_t m, int64_t n, int64_t depth, const r
         sums_of(1, square, n, depth, x + i * k, k, packed, first, s + i * lds, lds);
 }
 
-static void sums(int64_t m, int64_t n, int64_t k, int64_t power, const void *x_, const void *y_,
-                 void *s_)
+/* LANES rows of y on their sides, zeroes beyond `width` of them: squares of 4 x 4 in registers. */
+INLINE void pack(int64_t width, int64_t depth, const real *y, int64_t k, real *packed)
+{
+    typedef real quad __attribute__((vector_size(4 * sizeof(real))));
+    int64_t q4 = LANES % 4 ? 0 : width - width % 4, p4 = depth - depth % 4;
+    for (int64_t q = 0; q < q4; q += 4)
+        for (int64_t p = 0; p < p4; p += 4) {
+            quad row[4], half[4];
+            for (int i = 0; i < 4; i++)
+                memcpy(&row[i], y + (q + i) * k + p, sizeof row[i]);
+            for (int i = 0; i < 2; i++) {
+                half[i] = __builtin_shufflevector(row[2 * i], row[2 * i + 1], 0, 4, 1, 5);
+                half[2 + i] = __builtin_shufflevector(row[2 * i], row[2 * i + 1], 2, 6, 3, 7);
+            }
+            for (int i = 0; i < 2; i++) {
+                quad even = __builtin_shufflevector(half[2 * i], half[2 * i + 1], 0, 1, 4, 5);
+                quad odd = __builtin_shufflevector(half[2 * i], half[2 * i + 1], 2, 3, 6, 7);
+                memcpy(packed + (p + 2 * i) * LANES + q, &even, sizeof even);
+                memcpy(packed + (p + 2 * i + 1) * LANES + q, &odd, sizeof odd);
+            }
+        }
+    for (int64_t q = 0; q < LANES; q++)
+        for (int64_t p = q < q4 ? p4 : 0; p < depth; p++)
+            packed[p * LANES + q] = q < width ? y[q * k + p] : 0;
+}
+
+static void sums(int64_t m, int64_t n, int64_t k, int64_t power, bool root, const void *x_,
+                 const void *y_, void *s_)
 {
     const real *x = x_, *y = y_;
     real *s = s_, packed[DEPTH * LANES];
     for (int64_t j = 0; j < n; j += LANES)
         for (int64_t l = 0; l < k; l += DEPTH) {
             int64_t width = HOD_MIN(LANES, n - j), depth = HOD_MIN(DEPTH, k - l);
-            for (int64_t q = 0; q < LANES; q++)
-                for (int64_t p = 0; p < depth; p++)
-                    packed[p * LANES + q] = q < width ? y[(j + q) * k + l + p] : 0;
+            pack(width, depth, y + j * k + l, k, packed);
             if (power == 2)
                 sums_panel(true, m, width, depth, x + l, k, packed, l == 0, s + j, n);
             else
                 sums_panel(false, m, width, depth, x + l, k, packed, l == 0, s + j, n);
         }
+    for (int64_t i = 0; root && i < m * n; i++)
+        s[i] = ROOT(s[i]);
 }
 
 /* ---- their gradient ---- */

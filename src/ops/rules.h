@@ -41,8 +41,6 @@ bool hod__view_strides(const hod_tensor *t, int ndim, const int64_t *shape, int6
 /* ---- for compositions ---- */
 /* x with integers and 16-bit floats as f32; and y brought back to x's type when that is one. */
 hod_tensor *hod__computed(hod_tensor *x);
-/* s^(1/p); of 0, no gradient. */
-hod_tensor *hod__root(hod_tensor *s, double p);
 hod_tensor *hod__like(hod_tensor *y, const hod_tensor *x);
 
 /* ---- for kernels ---- */

@@ -18,7 +18,7 @@ static hod_tensor *number(const hod_tensor *like, double value)
 
 /* The root of a sum that may be 0, where it has an infinite slope: nothing comes back through a 0,
  * which a 1 stands in for. */
-hod_tensor *hod__root(hod_tensor *s, double p)
+static hod_tensor *root(hod_tensor *s, double p)
 {
     if (!s)
         return NULL;
@@ -30,7 +30,7 @@ hod_tensor *hod__root(hod_tensor *s, double p)
 
 hod_tensor *hod_std_over(hod_tensor *x, hod_shape dims, bool keepdim, int correction)
 {
-    return hod__like(hod__root(hod_var_over(hod__computed(x), dims, keepdim, correction), 2), x);
+    return hod__like(root(hod_var_over(hod__computed(x), dims, keepdim, correction), 2), x);
 }
 
 /* ---- norms ---- */
@@ -62,11 +62,11 @@ hod_tensor *hod_norm_over(hod_tensor *x, double p, hod_shape dims, bool keepdim)
         y = p > 0 ? hod_amax_over(hod_abs(c), dims, keepdim)
                   : hod_amin_over(hod_abs(c), dims, keepdim);
     else if (p == 2)
-        y = hod__root(hod_sum_over(hod_square(c), dims, keepdim), 2);
+        y = root(hod_sum_over(hod_square(c), dims, keepdim), 2);
     else if (p == 1)
         y = hod_sum_over(hod_abs(c), dims, keepdim);
     else
-        y = hod__root(hod_sum_over(powers(c, p), dims, keepdim), p);
+        y = root(hod_sum_over(powers(c, p), dims, keepdim), p);
     return hod__like(y, x);
 }
 

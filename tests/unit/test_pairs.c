@@ -30,14 +30,15 @@ static void check_size(const hod_pair_rows *rows, int64_t m, int64_t n, int64_t 
         y[i] = i % 5 ? (float)draw(&seed) : x[i % (m * k)];
     for (int64_t i = 0; i < m * n; i++)
         g[i] = (float)draw(&seed);
-    rows->sums(m, n, k, power, x, y, s);
+    rows->sums(m, n, k, power, k % 2, x, y, s);
     rows->back(m, n, k, power, g, x, y, dx);
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < n; j++) {
             double sum = 0;
             for (int64_t l = 0; l < k; l++)
                 sum += pow(fabs((double)x[i * k + l] - (double)y[j * k + l]), (double)power);
-            NEAR((double)s[i * n + j], sum, 1e-6 * sqrt((double)k) * (1 + sqrt(sum)));
+            double got = (double)s[i * n + j];
+            NEAR(k % 2 ? got * got : got, sum, 1e-6 * sqrt((double)k) * (1 + sqrt(sum)));
         }
     for (int64_t i = 0; i < m; i++)
         for (int64_t l = 0; l < k; l++) {
@@ -57,7 +58,7 @@ static void check_rows(const hod_pair_rows *rows)
         for (int64_t power = 1; power <= 2; power++)
             check_size(rows, sizes[i][0], sizes[i][1], sizes[i][2], power);
     float x[] = {1, NAN, 2, INFINITY}, y[] = {1, 0, 2, INFINITY}, g[] = {1, 1, 1, 1}, s[4], dx[4];
-    rows->sums(2, 2, 2, 1, x, y, s); /* of rows (1,NaN), (2,inf) and (1,0), (2,inf) */
+    rows->sums(2, 2, 2, 1, false, x, y, s); /* of rows (1,NaN), (2,inf) and (1,0), (2,inf) */
     CHECK(isnan(s[0]) && isnan(s[1]) && isinf(s[2]) && isnan(s[3]));
     rows->back(2, 2, 2, 1, g, x, y, dx);
     CHECK(dx[0] == -1 && isnan(dx[1]) && dx[2] == 1 && isnan(dx[3]));
