@@ -20,17 +20,17 @@ typedef struct hod_recur_rows {
      * c_new, y (h): the results. */
     void (*lstm)(int64_t h, const void *x, const void *b, void *gates, const void *c, void *c_new,
                  void *y);
-    /* gates (4h), c and c_new as computed by lstm; dh: gradient of y; dc (h): in that of c_new, out
-     * that of c; dz (4h): of the gates before their activation. */
+    /* gates (4h), c and c_new as computed by lstm; dh + dy: gradient of y; dc (h): with dc_new that
+     * of c_new, out that of c; dz (4h): of the gates before their activation. */
     void (*lstm_back)(int64_t h, const void *gates, const void *c, const void *c_new,
-                      const void *dh, void *dc, void *dz);
+                      const void *dh, const void *dy, void *dc, const void *dc_new, void *dz);
     /* x (3h), b (3h); gates (3h): W h, becomes r z n; y_old, y (h); inner (h): W_n h + b_n. */
     void (*gru)(int64_t h, const void *x, const void *b, void *gates, const void *y_old,
                 void *inner, void *y);
-    /* dh (h): in the gradient of y, out what of it goes to y_old beside W. dx, dg (3h): of x's part
-     * and of W h + b. */
+    /* dh (h): in, with dy, the gradient of y, out what of it goes to y_old beside W. dx, dg (3h): of
+     * x's part and of W h + b. */
     void (*gru_back)(int64_t h, const void *gates, const void *inner, const void *y_old, void *dh,
-                     void *dx, void *dg);
+                     const void *dy, void *dx, void *dg);
 } hod_recur_rows;
 
 extern const hod_recur_rows hod__recur_f64, hod__recur_plain, hod__recur_v3, hod__recur_v4;

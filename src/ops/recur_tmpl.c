@@ -22,19 +22,19 @@ static void lstm(int64_t h, const void *x_, const void *b_, void *gates_, const 
 }
 
 static void lstm_back(int64_t h, const void *gates_, const void *c_, const void *c_new_,
-                      const void *dh_, void *dc_, void *dz_)
+                      const void *dh_, const void *dy_, void *dc_, const void *dc_new_, void *dz_)
 {
     const real *restrict gates = gates_, *restrict c = c_, *restrict c_new = c_new_;
-    const real *restrict dh = dh_;
+    const real *restrict dh = dh_, *restrict dy = dy_, *restrict dc_new = dc_new_;
     real *restrict dc = dc_, *restrict dz = dz_;
 #pragma omp simd
     for (int64_t j = 0; j < h; j++) {
         real i = gates[j], f = gates[h + j], g = gates[2 * h + j], o = gates[3 * h + j];
-        real t = TANH(c_new[j]), d = dc[j] + dh[j] * o * (1 - t * t);
+        real t = TANH(c_new[j]), e = dh[j] + dy[j], d = dc[j] + dc_new[j] + e * o * (1 - t * t);
         dz[j] = d * g * i * (1 - i);
         dz[h + j] = d * c[j] * f * (1 - f);
         dz[2 * h + j] = d * i * (1 - g * g);
-        dz[3 * h + j] = dh[j] * t * o * (1 - o);
+        dz[3 * h + j] = e * t * o * (1 - o);
         dc[j] = d * f;
     }
 }
@@ -59,13 +59,14 @@ static void gru(int64_t h, const void *x_, const void *b_, void *gates_, const v
 }
 
 static void gru_back(int64_t h, const void *gates_, const void *inner_, const void *y_old_,
-                     void *dh_, void *dx_, void *dg_)
+                     void *dh_, const void *dy_, void *dx_, void *dg_)
 {
     const real *restrict gates = gates_, *restrict inner = inner_, *restrict y_old = y_old_;
+    const real *restrict dy = dy_;
     real *restrict dh = dh_, *restrict dx = dx_, *restrict dg = dg_;
 #pragma omp simd
     for (int64_t j = 0; j < h; j++) {
-        real r = gates[j], z = gates[h + j], n = gates[2 * h + j], d = dh[j];
+        real r = gates[j], z = gates[h + j], n = gates[2 * h + j], d = dh[j] + dy[j];
         real dn = d * (1 - z) * (1 - n * n), dr = dn * inner[j] * r * (1 - r);
         real du = d * (y_old[j] - n) * z * (1 - z);
         dx[j] = dg[j] = dr;

@@ -244,15 +244,19 @@ static char *to(const rnn_job *job, char *base, int64_t row, int64_t width)
     return base + row * width * job->size;
 }
 
-/* W (G,H) into rows of H: the products of a step then read both operands along their rows. */
-static void turn(const rnn_job *job)
+enum { LINE = 16 }; /* floats of a cache line */
+
+/* W (G,H) into rows of H: the products of a step then read both operands along their rows.
+ * [begin, end): columns of the result by the line. */
+static void turn(void *context, int64_t begin, int64_t end)
 {
+    const rnn_job *job = context;
     int64_t h = job->h, g = job->gates * h;
     const float *w = (const float *)job->w;
     float *to_ = (float *)job->turned;
-    for (int64_t j0 = 0; j0 < g; j0 += 16) /* a cache line of the result at a time */
+    for (int64_t j0 = begin * LINE; j0 < end * LINE; j0 += LINE)
         for (int64_t k = 0; k < h; k++)
-            for (int64_t j = j0; j < HOD_MIN(j0 + 16, g); j++)
+            for (int64_t j = j0; j < HOD_MIN(j0 + LINE, g); j++)
                 to_[k * job->pitch + j] = w[j * h + k];
 }
 
@@ -334,7 +338,7 @@ static void forward_row(const rnn_job *job, int64_t s, int64_t i)
                        to(job, job->inner, row, h), y);
 }
 
-/* dh += the gradient that came in for this step's h, and so for c. */
+/* Gradients `from` somewhere else are added. */
 static void arrive(const rnn_job *job, char *into, const char *from)
 {
     for (int64_t j = 0; j < job->h; j++)
@@ -344,17 +348,19 @@ static void arrive(const rnn_job *job, char *into, const char *from)
             ((float *)into)[j] += ((const float *)from)[j];
 }
 
-/* `kept`: where the part of dh that passes W by is left, for what comes out of W to be added. */
+/* `kept`: where the part of dh that passes W by is left, for what comes out of W to be added. An
+ * LSTM's steps have none. */
 static void backward_row(const rnn_job *job, int64_t s, int64_t i, char *kept)
 {
     int64_t t = time_of(job, s), row = t * job->n + i, h = job->h, g = job->gates * h;
     size_t bytes = (size_t)(h * job->size);
     char *dh = to(job, job->dh, i, h), *dx = to(job, job->dx, row, job->pitch);
     char *dg = to(job, job->dg, row, job->pitch), *dc = to(job, job->dh, job->n + i, h);
-    arrive(job, dh, at(job, job->dy, row, h));
-    if (job->lstm)
-        arrive(job, dc, at(job, job->dc, row, h));
+    const char *dy = at(job, job->dy, row, h), *dc_new = at(job, job->dc, row, h);
     if (!job->whole && t >= job->lengths[i]) {
+        arrive(job, dh, dy);
+        if (job->lstm)
+            arrive(job, dc, dc_new);
         memset(dx, 0, (size_t)(g * job->size));
         memset(dg, 0, (size_t)(g * job->size));
         memcpy(kept, dh, bytes);
@@ -362,12 +368,13 @@ static void backward_row(const rnn_job *job, int64_t s, int64_t i, char *kept)
     }
     if (job->lstm) {
         job->rows->lstm_back(h, at(job, job->g, row, g), at(job, before(job, job->c, s, 1), i, h),
-                             at(job, job->c, row, h), dh, dc, dx);
-        memset(kept, 0, bytes);
+                             at(job, job->c, row, h), dh, dy, dc, dc_new, dx);
+        if (!job->whole)
+            memset(kept, 0, bytes);
         return;
     }
     job->rows->gru_back(h, at(job, job->g, row, g), at(job, job->inner, row, h),
-                        at(job, before(job, job->y, s, 0), i, h), dh, dx, dg);
+                        at(job, before(job, job->y, s, 0), i, h), dh, dy, dx, dg);
     memcpy(kept, dh, bytes);
 }
 
@@ -423,6 +430,8 @@ static void run_samples(rnn_job *job, int64_t begin, int64_t end, bool alone)
         if (product_back(job, m, at(job, job->dg, row, job->pitch), to(job, job->dh, begin, h)) !=
             0)
             job->failed = 1;
+        if (job->lstm && job->whole)
+            continue;
         if (alone)
             hod__parallel(job->n, grain, add_rows, &step);
         else
@@ -441,7 +450,9 @@ static void some_samples(void *context, int64_t begin, int64_t end)
 enum {
     CACHED_WEIGHTS = 2 << 20, /* bytes of weights that each thread may read in every step */
     SMALL_WORK = 1 << 16,     /* multiplications a step, below which one thread does all */
-    LEAST_ROWS = 4,           /* of a share: the product of one row alone rounds differently */
+    /* Of a share. The product of one row alone rounds differently, and so do tiny ones. */
+    LEAST_ROWS = 4,
+    LEAST_WORK = 1 << 14,
 };
 
 static int run(rnn_job *job)
@@ -450,7 +461,8 @@ static int run(rnn_job *job)
     int64_t weights = job->gates * job->h * job->h;
     if (weights * job->n < SMALL_WORK || threads == 1)
         run_samples(job, 0, job->n, false);
-    else if (job->n >= LEAST_ROWS * threads && weights * job->size <= CACHED_WEIGHTS)
+    else if (job->n >= LEAST_ROWS * threads && weights * (job->n / threads) >= LEAST_WORK &&
+             weights * job->size <= CACHED_WEIGHTS)
         hod__parallel(job->groups = threads, 1, some_samples, job);
     else
         run_samples(job, 0, job->n, true);
@@ -510,7 +522,7 @@ static int run_forward(rnn_job *job, hod_tensor *const *in, hod_tensor *out)
     if (!turned)
         return -1;
     job->turned = hod__data(turned);
-    turn(job);
+    hod__parallel((job->gates * job->h + LINE - 1) / LINE, HOD_MAX(1, 4096 / job->h), turn, job);
     int rc = run(job);
     hod_tensor_release(turned);
     return rc;
