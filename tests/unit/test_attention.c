@@ -158,6 +158,35 @@ TEST(attention_memory_is_linear_in_the_length)
     CHECK(peak(8, 4096, 64, 0.1) < 0.05 * scores);
 }
 
+/* The result, then the gradients of queries, keys, values and an added mask. */
+static void on_threads(int threads, hod_tensor *const *x, hod_tensor **out)
+{
+    EQ_INT(hod_set_threads(threads), 0);
+    EQ_INT(hod_random_begin(3, 1, NULL), 0);
+    out[0] = hod_attention_masked(x[0], x[1], x[2], x[3], .causal = true, .dropout = 0.2);
+    EQ_INT(hod_grad_of(hod_sum(hod_square(out[0])), 4, x, out + 1, HOD_ONES), 0);
+}
+
+TEST(attention_b34_same_bits_for_any_threads)
+{
+    const int64_t sizes[][4] = {{1, 1, 60, 64}, {1, 1, 300, 64}, {2, 8, 70, 32}, {1, 3, 1100, 8}};
+    for (int k = 0; k < HOD_COUNT(sizes); k++) {
+        HOD_SCOPE(s);
+        const int64_t *n = sizes[k];
+        hod_tensor *x[4], *one[5], *more[5];
+        for (int i = 0; i < 4; i++) {
+            hod_shape shape = i < 3 ? HOD_SHAPE(n[0], n[1], n[2], n[3]) : HOD_SHAPE(n[1], 1, n[2]);
+            x[i] = hod_requires_grad(hod_copy(draws(HOD_F32, shape)), true);
+        }
+        on_threads(1, x, one);
+        for (int threads = 2; threads < 6; threads++) {
+            on_threads(threads, x, more);
+            for (int i = 0; i < 5; i++)
+                near("threads", more[i], one[i], 0);
+        }
+    }
+}
+
 /* Values of dropout(uniform probabilities): which of the keys stay. */
 static hod_tensor *kept(int64_t from, int64_t to)
 {
