@@ -40,38 +40,34 @@ R_INLINE unsigned long long r_uniform_key(unsigned long long seed, unsigned long
         x3 = (unsigned)p;                                                                          \
         k0 += 0x9e3779b9u;                                                                         \
         k1 += 0xbb67ae85u;                                                                         \
-    } while (0)
+    } while (0);
+#define R_PHILOX                                                                                   \
+    R_PHILOX_ROUND R_PHILOX_ROUND R_PHILOX_ROUND R_PHILOX_ROUND R_PHILOX_ROUND R_PHILOX_ROUND      \
+        R_PHILOX_ROUND R_PHILOX_ROUND R_PHILOX_ROUND R_PHILOX_ROUND
 
-/* The four words of a block. */
+/* The four words of a block, as 64 bits on the way: wide multipliers take them as they are. */
 R_INLINE void r_random_block(unsigned long long key, unsigned long long stream,
                              unsigned long long index, unsigned long long block, unsigned *w0,
                              unsigned *w1, unsigned *w2, unsigned *w3)
 {
     unsigned k0 = (unsigned)key, k1 = (unsigned)(key >> 32);
-    unsigned x0 = (unsigned)block, x1 = (unsigned)stream;
-    unsigned x2 = (unsigned)index, x3 = (unsigned)(index >> 32) ^ (unsigned)(block >> 32);
-    R_PHILOX_ROUND;
-    R_PHILOX_ROUND;
-    R_PHILOX_ROUND;
-    R_PHILOX_ROUND;
-    R_PHILOX_ROUND;
-    R_PHILOX_ROUND;
-    R_PHILOX_ROUND;
-    R_PHILOX_ROUND;
-    R_PHILOX_ROUND;
-    R_PHILOX_ROUND;
-    *w0 = x0;
-    *w1 = x1;
-    *w2 = x2;
-    *w3 = x3;
+    unsigned long long x0 = (unsigned)block, x1 = (unsigned)stream;
+    unsigned long long x2 = (unsigned)index, x3 = (index >> 32) ^ (block >> 32);
+    R_PHILOX
+    *w0 = (unsigned)x0;
+    *w1 = (unsigned)x1;
+    *w2 = (unsigned)x2;
+    *w3 = (unsigned)x3;
 }
 
 /* 32 random bits. */
 R_INLINE unsigned r_random_bits(unsigned long long key, unsigned long long stream,
                                 unsigned long long index, unsigned long long e)
 {
-    unsigned x0, x1, x2, x3;
-    r_random_block(key, stream, index, e >> 2, &x0, &x1, &x2, &x3);
+    unsigned k0 = (unsigned)key, k1 = (unsigned)(key >> 32);
+    unsigned x0 = (unsigned)(e >> 2), x1 = (unsigned)stream;
+    unsigned x2 = (unsigned)index, x3 = (unsigned)(index >> 32) ^ (unsigned)(e >> 34);
+    R_PHILOX
     unsigned low = (e & 1) ? x1 : x0, high = (e & 1) ? x3 : x2;
     return (e & 2) ? high : low;
 }
