@@ -19,6 +19,7 @@
 #include "device/memory.h"
 #include "base/base.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -143,8 +144,11 @@ static void bin_remove(block *b)
         heap.used[b->pool][i / 64] &= ~(1ull << (i % 64));
 }
 
-/* The smallest free block of at least `bytes`, the lowest address among equals. */
-static block *bin_fit(int pool, int64_t bytes)
+enum { LOOK = 32 };
+
+/* The smallest free block of at least `bytes`, the lowest address among equals; of each bin the first
+ * `look` are looked at, because a long loop may leave thousands of holes of one size. */
+static block *bin_fit(int pool, int64_t bytes, int look)
 {
     for (int i = bin_of(bytes); i < BINS; i++) {
         if (!(heap.used[pool][i / 64] >> (i % 64))) {
@@ -152,7 +156,8 @@ static block *bin_fit(int pool, int64_t bytes)
             continue;
         }
         block *best = NULL;
-        for (block *b = heap.bins[pool][i]; b; b = b->next)
+        int seen = 0;
+        for (block *b = heap.bins[pool][i]; b && seen < look; b = b->next, seen++)
             if (b->bytes >= bytes &&
                 (!best || b->bytes < best->bytes || (b->bytes == best->bytes && b->p < best->p)))
                 best = b;
@@ -352,11 +357,14 @@ static void *alloc_locked(int64_t wanted)
     int pool = bytes >= SMALL;
     if (table_reserve())
         return fail_wanted(wanted);
-    block *b = bin_fit(pool, bytes);
+    block *b = bin_fit(pool, bytes, LOOK);
+    if (!b)
+        b = bin_fit(pool, bytes, INT_MAX);
     if (!b)
         b = segment_for(pool, bytes);
     if (!b && pool == 0)
-        b = bin_fit(1, bytes); /* no room for a small segment: a free part of a large one */
+        b = bin_fit(1, bytes,
+                    INT_MAX); /* no room for a small segment: a free part of a large one */
     if (!b)
         return fail_wanted(wanted);
     bin_remove(b);
