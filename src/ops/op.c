@@ -139,7 +139,8 @@ static hod_tensor *mark(const hod_op_call *c, hod_tensor *out)
 hod_tensor *hod__op(hod_op op, const hod_attrs *attrs, int n, hod_tensor *const *in)
 {
     for (int i = 0; i < n; i++)
-        if (hod__null(hod__op_info[op].name, "an input", in[i]))
+        if (hod__null(hod__op_info[op].name, "an input", in[i]) ||
+            hod__gone(hod__op_info[op].name, in[i]))
             return NULL;
     hod_op_call c = {op, attrs ? attrs : &no_attrs, n, in};
     if (hod__recorder) {

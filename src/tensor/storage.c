@@ -5,6 +5,9 @@
  *
  * Both are counted atomically. A storage without bytes is symbolic: its size is known, its values
  * are still to be computed by a recorded program, which fills it in through hod__realise_hook.
+ *
+ * A handle that nobody holds any more is buried, not freed: a thread's last GRAVES stay readable, so
+ * that a result used after the end of its scope gives an error instead of a crash.
  */
 #include "base/scope.h"
 #include "tensor/tensor.h"
@@ -88,6 +91,53 @@ hod_tensor *hod_tensor_retain(hod_tensor *t)
     return t;
 }
 
+/* ---- the last handles that died ---- */
+
+enum { GRAVES = 64 };
+
+static _Thread_local struct {
+    hod_tensor *dead[GRAVES]; /* a ring */
+    int next;
+    bool registered; /* the thread's end empties it */
+} graves;
+
+static void clear_graves(void)
+{
+    for (int i = 0; i < GRAVES; i++) {
+        free(graves.dead[i]);
+        graves.dead[i] = NULL;
+    }
+    graves.registered = false;
+}
+
+static void bury(hod_tensor *t)
+{
+    bool failed_before = hod_error();
+    if (!graves.registered && hod__at_thread_end(clear_graves) != 0) {
+        if (!failed_before) /* no memory, but nobody asked for anything */
+            hod_error_take(NULL);
+        free(t);
+        return;
+    }
+    graves.registered = true;
+    t->storage = NULL;
+    t->autograd = NULL;
+    free(graves.dead[graves.next]);
+    graves.dead[graves.next] = t;
+    graves.next = (graves.next + 1) % GRAVES;
+}
+
+bool hod__gone(const char *who, const hod_tensor *t)
+{
+    if (atomic_load_explicit(&t->refs, memory_order_relaxed) > 0)
+        return false;
+    HOD_FAIL(STATE,
+             "%s: the tensor %s is gone, with the scope that owned it; hod_escape hands a "
+             "result to the scope around",
+             who, HOD_SHAPE_TEXT(t));
+    return true;
+}
+
 void hod_tensor_release(hod_tensor *t)
 {
     if (!t || atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) != 1)
@@ -95,7 +145,7 @@ void hod_tensor_release(hod_tensor *t)
     if (t->autograd)
         hod__grad_meta_free(t->autograd);
     hod__storage_release(t->storage);
-    free(t);
+    bury(t);
 }
 
 static void release_object(void *t)
@@ -122,6 +172,8 @@ void hod__bump_by(hod_tensor *t, const char *who)
 
 int hod__realise(const hod_tensor *t)
 {
+    if (hod__gone("read", t))
+        return -1;
     if (t->storage->data)
         return 0;
     if (hod__realise_hook)
@@ -137,5 +189,7 @@ void *hod__data(const hod_tensor *t)
 
 int hod__read_begin(const hod_tensor *t)
 {
-    return hod__read_hook && hod__read_hook(t) != 0 ? -1 : hod__realise(t);
+    if (hod__gone("read", t) || (hod__read_hook && hod__read_hook(t) != 0))
+        return -1;
+    return hod__realise(t);
 }

@@ -73,6 +73,9 @@ hod_tensor *hod__tensor_alias(const hod_tensor *t);
 /* Gives a handle to the innermost scope; returns it (NULL on failure or NULL). */
 hod_tensor *hod__own(hod_tensor *t);
 
+/* Has t died while the caller still held it? Then an error says so. Sees the last few only. */
+bool hod__gone(const char *who, const hod_tensor *t);
+
 hod_meta hod__meta(const hod_tensor *t);
 int64_t hod__numel(int ndim, const int64_t *shape); /* -1: overflow or negative size */
 void hod__row_major(int ndim, const int64_t *shape, int64_t *strides);
