@@ -68,7 +68,7 @@ struct hod_grad_node { /* typedef in <hod/autograd.h> */
     hod_op op; /* HOD_OPS for a custom node */
     int n;     /* inputs */
     int outputs;
-    bool consumed;
+    bool consumed, failed; /* failed: by a backward that did not come to its end */
     uint64_t sequence;
     hod_attrs attrs;
     hod_saved y; /* an operator's result */

@@ -10,7 +10,10 @@
 /* The gradient to start with, checked against t. */
 static hod_tensor *seed(const char *who, hod_tensor *t, hod_tensor *g)
 {
-    if (!t || !g)
+    if (hod__null(who, "the result", t) ||
+        hod__null(who, "the gradient to start with (HOD_ONES for a single value)", g))
+        return NULL;
+    if (hod__gone(who, t) || (g != HOD_ONES && hod__gone(who, g)))
         return NULL;
     if (hod__tape && hod__tape->inference)
         return HOD_FAIL(STATE, "%s: called in an inference scope", who);
@@ -61,7 +64,9 @@ static int backward_body(int n, hod_tensor *const *t, hod_tensor *const *gradien
 
 int hod_backward_make(hod_tensor *t, const hod_backward_spec *spec)
 {
-    if (hod__null("backward", "tensor", t) || !spec->gradient)
+    if (hod__null("backward", "tensor", t) ||
+        hod__null("backward", "the gradient to start with (HOD_ONES for a single value)",
+                  spec->gradient))
         return -1;
     if (spec->gradient != HOD_ONES || hod__anomaly || hod__hooks_exist()) {
         hod__tape_wanted();
@@ -93,7 +98,7 @@ int hod_backward_many_make(int n, hod_tensor *const *results, hod_tensor *const 
 static int set_targets(int n, hod_tensor *const *inputs)
 {
     for (int i = 0; i < n; i++) {
-        if (!inputs[i])
+        if (hod__null("grad_of", "an input", inputs[i]))
             return -1;
         if (!inputs[i]->requires_grad)
             return HOD_FAIL_RC(ARGUMENT, "grad_of: input %d %s does not require a gradient", i,

@@ -92,10 +92,11 @@ static int visit_node(run *r, hod_grad_node *n)
     if (n->visit == r->visit)
         return 0;
     if (n->consumed)
-        return HOD_FAIL_RC(STATE,
-                           "backward: the graph of %s was consumed by an earlier backward; "
-                           "use .retain_graph in that one to go through it again",
-                           HOD_ORIGIN_TEXT(&n->from));
+        return HOD_FAIL_RC(STATE, "backward: the graph of %s was consumed by %s",
+                           HOD_ORIGIN_TEXT(&n->from),
+                           n->failed ? "a backward that failed; compute the result again"
+                                     : "an earlier backward; use .retain_graph in that one to go "
+                                       "through it again");
     for (const run *o = r->around; o; o = o->around)
         if (n->visit == o->visit)
             return HOD_FAIL_RC(STATE,
@@ -244,9 +245,12 @@ static hod_tensor *fit(const hod_grad_node *n, int i, hod_tensor *dx)
 
 /* ---- one node ---- */
 
+/* A leaf may have been frozen since. */
 static bool wants(const run *r, const hod_edge *e)
 {
-    return e->leaf ? r->targets == 0 || is_target(e) : e->node && (e->node->needed || is_target(e));
+    if (e->leaf)
+        return e->leaf->requires_grad && (r->targets == 0 || is_target(e));
+    return e->node && (e->node->needed || is_target(e));
 }
 
 static int open_saved(run *r, hod_grad_node *n, hod_vjp *v, hod_tensor **x)
@@ -390,6 +394,7 @@ static void drop_pending(run *r)
         drop_leaf(r, r->job->from[i]->autograd);
     for (int64_t k = 0; k < r->n; k++) {
         hod_grad_node *n = r->order[k];
+        n->failed = true;
         for (int i = 0; i < n->outputs; i++) {
             hod_tensor_release(n->result[i].gradient);
             n->result[i].gradient = NULL;

@@ -12,12 +12,12 @@
 #include "autograd/autograd.h"
 #include <hod/functional.h>
 #include <hod/ops.h>
+#include <hod/rows.h>
 #include <math.h>
 
 static bool is_float(const hod_tensor *t)
 {
-    return t->dtype == HOD_F32 || t->dtype == HOD_F64 || t->dtype == HOD_F16 ||
-           t->dtype == HOD_BF16;
+    return t->dtype <= HOD_BF16;
 }
 
 /* Numbers in [0.5, 1.5) with either sign, a function of the position alone. */
@@ -64,9 +64,11 @@ static double read_at(const hod_tensor *t, int64_t k)
 /* Private leaves with the inputs' values; tensors that are not float stay as they are. */
 static int copy_inputs(int n, hod_tensor *const *from, hod_tensor **to, bool keep_f32)
 {
+    bool any = false;
     for (int i = 0; i < n; i++) {
-        if (!from[i])
+        if (hod__null("gradcheck", "an input", from[i]))
             return -1;
+        any = any || is_float(from[i]);
         to[i] = from[i];
         if (!is_float(from[i]))
             continue;
@@ -76,7 +78,7 @@ static int copy_inputs(int n, hod_tensor *const *from, hod_tensor **to, bool kee
         if (!to[i] || !hod_requires_grad(to[i], true))
             return -1;
     }
-    return 0;
+    return any ? 0 : HOD_FAIL_RC(ARGUMENT, "gradcheck: none of the inputs holds floats");
 }
 
 static int value_at(hod_check_fn *fn, void *context, int n, hod_tensor *const *in, double *out)
@@ -87,6 +89,32 @@ static int value_at(hod_check_fn *fn, void *context, int n, hod_tensor *const *i
     if (!y)
         return -1;
     *out = hod_item(y);
+    return 0;
+}
+
+/* Is fn a function at all, and of the type it was given? y: what it made of `in`. */
+static int check_function(hod_check_fn *fn, int n, hod_tensor *const *in, const hod_tensor *y,
+                          const hod_gradcheck_spec *spec)
+{
+    if (hod__null("gradcheck", "the function's result", y))
+        return -1;
+    if (!is_float(y))
+        return HOD_FAIL_RC(ARGUMENT, "gradcheck: the function gives %s, which has no gradient",
+                           hod_dtype_name((hod_dtype)y->dtype));
+    if (y->dtype != HOD_F64 && !spec->keep_f32)
+        return HOD_FAIL_RC(ARGUMENT,
+                           "gradcheck: the function gives %s for inputs in f64, too coarse for "
+                           "differences; .keep_f32 leaves inputs as they are",
+                           hod_dtype_name((hod_dtype)y->dtype));
+    double first, again;
+    if (value_at(fn, spec->context, n, in, &first) != 0 ||
+        value_at(fn, spec->context, n, in, &again) != 0)
+        return -1;
+    if (fabs(first - again) > 1e-6 * fabs(first)) /* NaN is left to the comparison */
+        return HOD_FAIL_RC(ARGUMENT,
+                           "gradcheck: the function gives %g and %g for the same inputs: it draws "
+                           "numbers or keeps something between calls",
+                           first, again);
     return 0;
 }
 
@@ -126,9 +154,11 @@ static void compare(hod_gradcheck_report *r, const hod_gradcheck_spec *spec, boo
 }
 
 /* The gradient of input i as doubles; zeros when none arrived. Freed by the caller. */
-static double *analytic_of(const hod_tensor *x)
+static double *analytic_of(hod_tensor *x)
 {
     int64_t count = hod_tensor_numel(x);
+    if (hod_grad_rows_to_dense(x) != 0)
+        return NULL;
     double *d = hod__alloc((size_t)HOD_MAX(count, 1), sizeof *d);
     hod_tensor *g = hod_grad(x);
     if (d && g && hod_read_doubles(g, d, count) != 0) {
@@ -154,7 +184,10 @@ int hod_gradcheck_make(hod_check_fn *fn, int n, hod_tensor *const *inputs,
                            HOD_OP_MAX_INPUTS);
     if (copy_inputs(n, inputs, in, spec->keep_f32) != 0)
         return -1;
-    hod_tensor *y = project(fn(spec->context, in, n), 1);
+    hod_tensor *result = fn(spec->context, in, n);
+    if (check_function(fn, n, in, result, spec) != 0)
+        return -1;
+    hod_tensor *y = project(result, 1);
     if (!y)
         return -1;
     if (y->requires_grad && hod_backward(y) != 0)

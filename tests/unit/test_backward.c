@@ -591,3 +591,41 @@ TEST(backward_survives_every_failing_allocation)
     EQ_INT(hod_read_doubles(hod_grad(v), want, 3), 0);
     CHECK(memcmp(after, want, sizeof want) == 0);
 }
+
+/* ---- what is not there ---- */
+
+TEST(backward_without_a_gradient_says_so)
+{
+    hod_tensor *x = leaf(2), *y = hod_mul(x, x), *g;
+    ERROR_IS("backward: the gradient to start with (HOD_ONES for a single value) is NULL",
+             hod_backward_with(y, .retain_graph = true));
+    ERROR_IS("grad_of: the gradient to start with (HOD_ONES for a single value) is NULL",
+             hod_grad_of(y, 1, &x, &g, .retain_graph = true));
+    EQ_INT(hod_backward(y), 0);
+}
+
+TEST(backward_leaves_what_was_frozen_since)
+{
+    hod_tensor *x = leaf(3), *w = leaf(2), *y = hod_mul(x, w);
+    hod_requires_grad(x, false);
+    EQ_INT(hod_backward(y), 0);
+    CHECK(!hod_grad(x));
+    NEAR(hod_item(hod_grad(w)), 3, 0);
+}
+
+static hod_tensor *refusing(void *context, hod_tensor *g)
+{
+    (void)context, (void)g;
+    return hod_refuse("no");
+}
+
+TEST(backward_that_failed_is_named)
+{
+    hod_tensor *x = leaf(3), *h = hod_mul(x, x), *y = hod_exp(h);
+    CHECK(hod_add_grad_hook(h, refusing, NULL) == 0);
+    EQ_INT(hod_backward(y), -1);
+    hod_error_take(NULL);
+    EQ_INT(hod_backward(y), -1);
+    CHECK(strstr(hod_error(), "was consumed by a backward that failed; compute the result again"));
+    hod_error_take(NULL);
+}

@@ -5,6 +5,8 @@
 #include "harness.h"
 #include <hod/functional.h>
 #include <hod/movement.h>
+#include <hod/random.h>
+#include <hod/rows.h>
 #include <math.h>
 
 /* One call of an operator: shapes of the inputs, attributes, which input is what. */
@@ -389,4 +391,64 @@ TEST(gradcheck_in_f32_for_functions_that_take_nothing_else)
     EQ_INT(hod_gradcheck(f32_only, 2, in, &r, &r, .keep_f32 = true), 0);
     CHECK(!r.passed);
     ERROR_IS("f32 only", hod_gradcheck(f32_only, 2, in, &r, NULL));
+}
+
+/* ---- functions that cannot be checked ---- */
+
+static hod_tensor *largest(void *context, hod_tensor *const *in, int n)
+{
+    (void)context, (void)n;
+    return hod_argmax(in[0], 0);
+}
+
+static hod_tensor *in_f32(void *context, hod_tensor *const *in, int n)
+{
+    (void)context, (void)n;
+    return hod_cast(in[0], HOD_F32);
+}
+
+static hod_tensor *drawing(void *context, hod_tensor *const *in, int n)
+{
+    (void)context, (void)n;
+    return hod_dropout(in[0], 0.5);
+}
+
+static hod_tensor *nothing(void *context, hod_tensor *const *in, int n)
+{
+    (void)context, (void)in, (void)n;
+    return NULL;
+}
+
+TEST(gradcheck_says_what_it_cannot_check)
+{
+    double some[40] = {1};
+    hod_tensor *x = hod_from_doubles(some, HOD_SHAPE(40)),
+               *i = hod_from_ints((int64_t[]){1}, HOD_SHAPE(1));
+    hod_gradcheck_report r;
+    CHECK(hod_random_begin(1, 0, NULL) == 0);
+    ERROR_IS("gradcheck: none of the inputs holds floats", hod_gradcheck(in_f32, 1, &i, &r, NULL));
+    ERROR_IS("gradcheck: the function gives i64, which has no gradient",
+             hod_gradcheck(largest, 1, &x, &r, NULL));
+    ERROR_IS("gradcheck: the function gives f32 for inputs in f64, too coarse for differences; "
+             ".keep_f32 leaves inputs as they are",
+             hod_gradcheck(in_f32, 1, &x, &r, NULL));
+    ERROR_IS("gradcheck: the function's result is NULL", hod_gradcheck(nothing, 1, &x, &r, NULL));
+    EQ_INT(hod_gradcheck(drawing, 1, &x, &r, NULL), -1);
+    CHECK(strstr(hod_error(), "for the same inputs: it draws numbers or keeps something"));
+    hod_error_take(NULL);
+}
+
+static hod_tensor *looked_up(void *context, hod_tensor *const *in, int n)
+{
+    (void)n;
+    return hod_embedding_rows(in[0], context);
+}
+
+TEST(gradcheck_of_lists_of_rows)
+{
+    hod_tensor *w = hod_from_doubles((double[]){1, 2, 3, 4, 5, 6}, HOD_SHAPE(3, 2));
+    hod_tensor *index = hod_from_ints((int64_t[]){2, 0, 2}, HOD_SHAPE(3));
+    hod_gradcheck_report r;
+    CHECK(hod_gradcheck(looked_up, 1, &w, &r, index) == 0);
+    CHECK(r.passed && r.compared == 6);
 }

@@ -234,6 +234,28 @@ TEST(misuse_of_a_window_without_end)
     NEAR(hod_item(hod_amin(y)), 3, 0);
 }
 
+static hod_tensor *not_handed_out(hod_tensor *x)
+{
+    HOD_SCOPE(s);
+    return hod_exp(x);
+}
+
+TEST(misuse_of_what_died_with_its_scope)
+{
+    hod_tensor *x = hod_requires_grad(hod_full(HOD_F32, HOD_SHAPE(2), 1), true);
+    float v[2];
+#define GONE                                                                                       \
+    "the tensor (2) is gone, with the scope that owned it; hod_escape hands a result to the "      \
+    "scope around"
+    ERROR_IS("sum: " GONE, hod_sum(not_handed_out(x)));
+    ERROR_IS("mul: " GONE, hod_mul(x, not_handed_out(x)));
+    ERROR_IS("read: " GONE, hod_read_floats(not_handed_out(x), v, 2));
+    ERROR_IS("backward: " GONE, hod_backward_with(not_handed_out(x), x));
+    ERROR_IS("backward: " GONE, hod_backward_with(hod_exp(x), not_handed_out(x)));
+#undef GONE
+    CHECK(hod_sum(x));
+}
+
 static hod_tensor *identity(void *context, hod_tensor *const *in, int n)
 {
     (void)context, (void)n;
