@@ -18,7 +18,7 @@ static const char head[] =
     " *\n"
     " * Shapes broadcast as in NumPy. Types promote: bool < u8 < i32 < i64 < f16, bf16 < f32 < f64;\n"
     " * f16 with bf16 gives f32; a 0-d tensor only decides among kinds (bool, integer, float).\n"
-    " * Arithmetic on two bools gives i64. Functions with real results take integers as f32.\n"
+    " * Arithmetic on bools gives i64. Functions with real results take integers as f32.\n"
     " * The macros note the caller's place, for error messages.\n"
     " */\n"
     "#ifndef HOD_OPS_H\n"
@@ -30,7 +30,8 @@ static const char head[] =
 static const char middle[] =
     "\n"
     "/* ---- reductions: over everything, over some dimensions (dropped, or kept with size 1) ----\n"
-    " * hod_sum(x), hod_sum_dims(x, 0, 2), hod_sum_keep(x, -1). Dimensions may count from the end. */\n"
+    " * hod_sum(x), hod_sum_dims(x, 0, 2), hod_sum_keep(x, -1). Dimensions may count from the end;\n"
+    " * none named: nothing is reduced. */\n"
     "\n";
 
 int main(void)

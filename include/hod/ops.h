@@ -9,7 +9,7 @@
  *
  * Shapes broadcast as in NumPy. Types promote: bool < u8 < i32 < i64 < f16, bf16 < f32 < f64;
  * f16 with bf16 gives f32; a 0-d tensor only decides among kinds (bool, integer, float).
- * Arithmetic on two bools gives i64. Functions with real results take integers as f32.
+ * Arithmetic on bools gives i64. Functions with real results take integers as f32.
  * The macros note the caller's place, for error messages.
  */
 #ifndef HOD_OPS_H
@@ -82,7 +82,8 @@ HOD_API hod_tensor *hod_lerp(hod_tensor *a, hod_tensor *b, hod_tensor *c); /* a 
 HOD_API hod_tensor *hod_clip(hod_tensor *a, hod_tensor *b, hod_tensor *c); /* a, but not below b, and then not above c; NaN if any is */
 
 /* ---- reductions: over everything, over some dimensions (dropped, or kept with size 1) ----
- * hod_sum(x), hod_sum_dims(x, 0, 2), hod_sum_keep(x, -1). Dimensions may count from the end. */
+ * hod_sum(x), hod_sum_dims(x, 0, 2), hod_sum_keep(x, -1). Dimensions may count from the end;
+ * none named: nothing is reduced. */
 
 /* the sum; of integers in i64 */
 HOD_API hod_tensor *hod_sum(hod_tensor *x);

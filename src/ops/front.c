@@ -52,12 +52,12 @@ hod_tensor *hod__cast_to(hod_tensor *t, hod_dtype dtype)
 }
 
 /* The type in which an operator of these flags computes inputs of type `dtype`. */
-static hod_dtype computed_in(uint32_t flags, hod_dtype dtype, int arity)
+static hod_dtype computed_in(uint32_t flags, hod_dtype dtype)
 {
     if ((flags & HOD_OPF_FLOAT_ONLY) && dtype > HOD_BF16)
         return HOD_F32;
     bool bits = flags & HOD_OPF_INT_ONLY && flags & HOD_OPF_COMMUTATIVE; /* and, or, xor of bools */
-    bool arithmetic = arity >= 2 && !(flags & HOD_OPF_BOOL_RESULT) && !bits;
+    bool arithmetic = !(flags & HOD_OPF_BOOL_RESULT) && !bits;
     return dtype == HOD_BOOL && arithmetic ? HOD_I64 : dtype;
 }
 
@@ -65,7 +65,7 @@ static hod_tensor *unary(hod_op op, hod_tensor *a)
 {
     if (hod__null(hod__op_info[op].name, "the input", a))
         return NULL;
-    hod_tensor *x = hod__cast_to(a, computed_in(hod__op_info[op].flags, a->dtype, 1));
+    hod_tensor *x = hod__cast_to(a, computed_in(hod__op_info[op].flags, a->dtype));
     return hod__op(op, NULL, 1, &x);
 }
 
@@ -74,7 +74,7 @@ static hod_tensor *binary(hod_op op, hod_tensor *a, hod_tensor *b)
     if (hod__null(hod__op_info[op].name, "the first input", a) ||
         hod__null(hod__op_info[op].name, "the second input", b))
         return NULL;
-    hod_dtype t = computed_in(hod__op_info[op].flags, hod__promote(a, b), 2);
+    hod_dtype t = computed_in(hod__op_info[op].flags, hod__promote(a, b));
     return hod__op(op, NULL, 2, (hod_tensor *[]){hod__cast_to(a, t), hod__cast_to(b, t)});
 }
 
@@ -90,7 +90,7 @@ static hod_tensor *ternary(hod_op op, hod_tensor *a, hod_tensor *b, hod_tensor *
     hod_tensor *in[] = {a, b, c};
     hod_dtype t = promoted(3 - chooses, in + chooses);
     if (!chooses)
-        t = computed_in(flags, t, 3);
+        t = computed_in(flags, t);
     in[0] = hod__cast_to(a, chooses ? HOD_BOOL : t);
     in[1] = hod__cast_to(b, t);
     in[2] = hod__cast_to(c, t);

@@ -401,3 +401,12 @@ TEST(ops_rows_reduce_the_same_for_every_instruction_set)
     for (int k = 1; k < n; k++)
         CHECK(whole[k] == whole[0] && row[k] == row[0] && column[k] == column[0]);
 }
+
+TEST(ops_arithmetic_on_a_bool_is_in_i64)
+{
+    hod_tensor *x = hod_from_floats((float[]){1, -1}, HOD_SHAPE(2)), *flag = hod_gt_scalar(x, 0);
+    int64_t v[2];
+    hod_tensor *y = hod_neg(flag); /* the other flag is hod_logical_not */
+    EQ_INT(hod_tensor_dtype(y), HOD_I64);
+    CHECK(hod_read_ints(y, v, 2) == 0 && v[0] == -1 && v[1] == 0);
+}
