@@ -19,15 +19,17 @@
 
 /* ---- leaves ---- */
 
-/* Makes a leaf require a gradient, or no longer. Float tensors only; a result of operators that
- * requires a gradient cannot be switched off (hod_detach it). Returns t, NULL on failure. */
+/* Makes a leaf require a gradient, or no longer: not even from results made before. Float tensors
+ * only; a result of operators that requires a gradient cannot be switched off (hod_detach it).
+ * Returns t, NULL on failure. */
 HOD_API hod_tensor *hod_requires_grad(hod_tensor *t, bool on);
 HOD_API bool hod_tensor_requires_grad(const hod_tensor *t);
 HOD_API bool hod_tensor_is_leaf(const hod_tensor *t);
 
 /* The accumulated gradient, owned by t; NULL, without an error, when absent. */
 HOD_API hod_tensor *hod_grad(const hod_tensor *t);
-/* Marks the gradient absent. The buffer is kept for the next one. */
+/* Marks the gradient absent. The next one is written into the same tensor: hod_copy a gradient that
+ * is to be kept. */
 HOD_API void hod_zero_grad(hod_tensor *t);
 /* Makes backward keep the gradient of a result, too; read it with hod_grad. 0 or -1. */
 HOD_API int hod_retain_grad(hod_tensor *t);
@@ -37,7 +39,8 @@ HOD_API hod_tensor *hod_detach(hod_tensor *t);
 /* ---- backward ---- */
 
 /* Adds the gradient of `loss`, a single value, to every leaf it depends on, and consumes the graph:
- * what it saved is freed, a second call is an error. 0 or -1. */
+ * what it saved is freed, a second call is an error. 0, or -1: then some leaves may have theirs and
+ * others not, and the loss must be computed again. */
 HOD_API int hod_backward(hod_tensor *loss);
 
 /* Stands for the gradient 1 of a single value. */
@@ -71,7 +74,8 @@ typedef struct hod_grad_of_spec {
 
 /* Gradients of y for chosen inputs, leaves or results, without touching hod_grad of any tensor.
  * out[i] belongs to the innermost scope. 0 or -1.
- *     hod_grad_of(y, 2, (hod_tensor *[]){a, b}, out, HOD_ONES, .create_graph = true); */
+ *     hod_grad_of(y, 2, ((hod_tensor *[]){a, b}), out, HOD_ONES, .create_graph = true);
+ * Hooks run here, too. */
 #define hod_grad_of(y, n, inputs, out, ...)                                                        \
     hod_grad_of_make(y, n, inputs, out, &(hod_grad_of_spec){__VA_ARGS__, .end_ = 0})
 HOD_API int hod_grad_of_make(hod_tensor *y, int n, hod_tensor *const *inputs, hod_tensor **out,
@@ -102,8 +106,9 @@ HOD_API bool hod_grad_enabled(void);
 /* Inside of that, they record again. */
 #define HOD_WITH_GRAD(name) HOD_GRAD_MODE_(name, hod_with_grad_begin)
 /* As HOD_NO_GRAD, and results made here stay out of training: they cannot become leaves, a backward
- * cannot need them (hod_copy makes a tensor like any other), and none is run in here. What was meant
- * for evaluation and slips into a loss is an error instead of a constant. */
+ * cannot need them (hod_copy makes a tensor like any other), and none is run in here. In a sum with
+ * trained tensors they are constants; where a derivative would have to read one, as in a product, it
+ * is an error. */
 #define HOD_INFERENCE(name) HOD_GRAD_MODE_(name, hod_inference_begin)
 
 #define HOD_GRAD_MODE_(name, begin)                                                                \
@@ -113,7 +118,8 @@ HOD_API bool hod_grad_enabled(void);
 /* ---- hooks ---- */
 
 /* Gets the gradient of a tensor once it is complete; returns it, or another of the same shape that
- * takes its place, or NULL after a failure. */
+ * takes its place, or NULL after a failure. g lives until the backward ends (hod_tensor_retain it to
+ * keep it); operators in here are not noted, unless under HOD_WITH_GRAD. */
 typedef hod_tensor *hod_grad_hook(void *context, hod_tensor *g);
 /* Hooks run in the order they were added. 0 or -1. */
 HOD_API int hod_add_grad_hook(hod_tensor *t, hod_grad_hook *hook, void *context);
@@ -136,7 +142,7 @@ HOD_API int hod_grad_node_results(const hod_grad_node *n);
 HOD_API void hod_grad_node_place(const hod_grad_node *n, const char **file, int *line);
 /* The leaf that input i is; NULL when it is none. */
 HOD_API const hod_tensor *hod_grad_node_leaf(const hod_grad_node *n, int i);
-/* One node a line, results first: "%3 = mul(%2, leaf (3)) -> f32 (3)  model.c:12". 0 or -1. */
+/* One node a line, inputs before results: "%3 = mul(%2, leaf (3)) -> f32 (3)  model.c:12". 0 or -1. */
 HOD_API int hod_print_graph(const hod_tensor *t, FILE *out);
 /* The same as Graphviz. */
 HOD_API int hod_print_graph_dot(const hod_tensor *t, FILE *out);
@@ -172,7 +178,8 @@ typedef struct hod_gradcheck_spec {
 
 /* Compares the gradients of fn with central differences in f64: for every element of every float
  * input, the derivative of <u, fn(x)> with a fixed pseudo-random u. 0 and *report, or -1 when fn
- * failed. Inputs are copied, to f64; fn must be a function of its inputs only.
+ * failed, gives no floats, or differs from call to call. Inputs are copied, to f64, in which fn must
+ * then compute.
  *     hod_gradcheck(fn, 2, inputs, &report, NULL, .rtol = 1e-4) */
 #define hod_gradcheck(fn, n, inputs, report, ...)                                                  \
     hod_gradcheck_make(fn, n, inputs, report, &(hod_gradcheck_spec){__VA_ARGS__, .end_ = 0})

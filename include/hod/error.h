@@ -10,6 +10,11 @@
  *         // matmul: (32,784) x (512,10): inner sizes 784 and 512 differ
  *
  * Messages are one line of facts. The buffer is fixed, so they work when memory is gone.
+ *
+ * Most functions are behind macros that note the caller's line or fill in options. The preprocessor
+ * splits what stands in braces at its commas, so a list written in place wants parentheses:
+ *
+ *     hod_grad_of(y, 2, ((hod_tensor *[]){a, b}), g, HOD_ONES);
  */
 #ifndef HOD_ERROR_H
 #define HOD_ERROR_H

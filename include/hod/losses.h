@@ -25,8 +25,8 @@ HOD_API hod_tensor *hod_loss_mean(hod_loss loss); /* sum / weight */
 /* ---- classes ---- */
 
 typedef struct hod_cross_entropy_options {
-    int64_t ignore_index; /* label that counts for nothing; 0: -100. See ignore_zero */
-    bool ignore_zero;     /* label 0 counts for nothing */
+    int64_t ignore_index; /* label that counts for nothing; 0: -100 */
+    bool ignore_zero;     /* label 0, often a padding token, counts for nothing */
     double label_smoothing;
     hod_tensor *class_weight; /* (C); absent: 1 each */
     int end_;

@@ -149,13 +149,11 @@ typedef hod_tensor *hod_module_hook(void *context, hod_module *m, hod_tensor *t,
 /* Hooks of a kind run in the order they were added, whenever m is called; those of the backward, at
  * the end of the module's part of it. Other users of the same tensors do not show in dx and dy.
  * 0 or -1. */
-#define hod_module_add_hook(m, kind, hook, context)                                                \
-    hod_module_add_hook_make((hod_module *)(m), kind, hook, context)
+#define hod_module_add_hook(m, ...) hod_module_add_hook_make((hod_module *)(m), __VA_ARGS__)
 HOD_API int hod_module_add_hook_make(hod_module *m, hod_module_hook_kind kind,
                                      hod_module_hook *hook, void *context);
 /* Takes away the one added last with these. 0, or -1 when there is none. */
-#define hod_module_remove_hook(m, kind, hook, context)                                             \
-    hod_module_remove_hook_make((hod_module *)(m), kind, hook, context)
+#define hod_module_remove_hook(m, ...) hod_module_remove_hook_make((hod_module *)(m), __VA_ARGS__)
 HOD_API int hod_module_remove_hook_make(hod_module *m, hod_module_hook_kind kind,
                                         hod_module_hook *hook, void *context);
 

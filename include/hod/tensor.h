@@ -7,6 +7,13 @@
  * A hod_tensor is a counted handle. Functions that make one give it to the innermost scope
  * (scope.h); hod_tensor_retain keeps it beyond. Elements are row-major by default; views share
  * the storage and its version counter. Sizes and strides are counted in elements, 64 bits each.
+ *
+ * A call that would change nothing (hod_reshape to the same shape, hod_cast to the same type) gives
+ * back its input, not another handle; hod_copy and hod_detach always make one.
+ *
+ * In place: values may be written through hod_tensor_mutable_data, which counts a version; so do an
+ * optimizer's update and what loads a file. A backward that still needs the old values then is an
+ * error. Tensors whose elements share addresses (expanded ones) cannot be written.
  */
 #ifndef HOD_TENSOR_H
 #define HOD_TENSOR_H
