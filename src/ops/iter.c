@@ -54,8 +54,8 @@ void hod__iter_row(const hod_iter *it, int64_t row, int64_t *offset)
     for (int k = 0; k < it->n_operands; k++)
         offset[k] = 0;
     for (int i = it->ndim - 2; i >= 0; i--) {
-        int64_t at = row % it->shape[i];
-        row /= it->shape[i];
+        int64_t at = i > 0 ? row % it->shape[i] : row;
+        row = i > 0 ? row / it->shape[i] : 0;
         for (int k = 0; k < it->n_operands; k++)
             offset[k] += at * it->strides[k][i];
     }

@@ -1,5 +1,5 @@
 /* The reductions, eagerly. The input's dimensions are sorted into kept and reduced ones, merged
- * where strides chain, and folded in one of three ways:
+ * where strides chain, and folded in one of three ways, as are those of indices:
  *
  *     along    each result folds a run of memory           (softmax rows, sums over channels)
  *     columns  neighbouring results fold neighbouring       (bias gradients: sum over the batch)
@@ -40,8 +40,8 @@ static void offsets(const dims *d, int ndim, int64_t at, int64_t *x, int64_t *ou
 {
     *x = *out = 0;
     for (int i = ndim - 1; i >= 0; i--) {
-        int64_t k = at % d->shape[i];
-        at /= d->shape[i];
+        int64_t k = i > 0 ? at % d->shape[i] : at; /* a division costs as much as a short row */
+        at = i > 0 ? at / d->shape[i] : 0;
         *x += k * d->x[i];
         *out += k * d->out[i];
     }
@@ -53,11 +53,12 @@ typedef struct reduce_job {
     const char *x;
     char *out;
     int64_t x_size, out_size; /* bytes of an element */
-    char *partial;            /* whole: one accumulator a piece */
+    char *partial;            /* whole: one accumulator a piece, or index */
     int64_t x_base;           /* whole: element offset of the result at hand */
+    int64_t width;            /* columns: of a block; results do not depend on it */
 } reduce_job;
 
-enum { PIECE = 16384, COLUMNS = 256, PARALLEL_ELEMENTS = 32768 };
+enum { PIECE = 16384, COLUMNS = 1024, FEW_COLUMNS = 64, PARALLEL_ELEMENTS = 32768 };
 
 /* Folds elements [begin, end) of the reduced dimensions, counted in order, into acc. */
 static void fold_range(const reduce_job *job, int64_t x_offset, int64_t begin, int64_t end,
@@ -66,6 +67,10 @@ static void fold_range(const reduce_job *job, int64_t x_offset, int64_t begin, i
     const dims *r = &job->reduced;
     int64_t length = r->ndim ? r->shape[r->ndim - 1] : 1;
     int64_t stride = r->ndim ? r->x[r->ndim - 1] : 1;
+    if (r->ndim <= 1) {
+        job->f->fold(acc, end - begin, job->x + (x_offset + begin * stride) * job->x_size, stride);
+        return;
+    }
     while (begin < end) {
         int64_t row = begin / length, from = begin % length;
         int64_t n = HOD_MIN(length - from, end - begin), x, unused;
@@ -84,34 +89,65 @@ static void along(void *context, int64_t begin, int64_t end)
         offsets(&job->kept, job->kept.ndim, i, &x, &out);
         job->f->begin(&acc, 1);
         fold_range(job, x, 0, job->reduced.n, &acc);
-        job->f->put(job->out + out * job->out_size, &acc);
+        job->f->put(job->out + out * job->out_size, 1, &acc, 1);
     }
 }
 
-/* [begin, end) counts blocks of up to COLUMNS neighbouring results. */
+/* A block of neighbouring results: where it begins in x and out, and how many there are. */
+static int64_t block_of_columns(const reduce_job *job, int64_t b, int64_t *x, int64_t *out)
+{
+    const dims *k = &job->kept;
+    int last = k->ndim - 1;
+    int64_t blocks = (k->shape[last] + job->width - 1) / job->width, from = b % blocks * job->width;
+    offsets(k, last, b / blocks, x, out);
+    *x += from * k->x[last];
+    *out += from * k->out[last];
+    return HOD_MIN(job->width, k->shape[last] - from);
+}
+
 static void columns(void *context, int64_t begin, int64_t end)
 {
     const reduce_job *job = context;
-    const dims *k = &job->kept, *r = &job->reduced;
-    int last = k->ndim - 1;
-    int64_t blocks = (k->shape[last] + COLUMNS - 1) / COLUMNS;
+    const dims *r = &job->reduced;
+    int64_t rows = r->shape[r->ndim - 1], step = r->x[r->ndim - 1];
+    int64_t runs = rows > 0 ? r->n / rows : 0;
+    int64_t apart = job->kept.out[job->kept.ndim - 1];
     for (int64_t b = begin; b < end; b++) {
-        int64_t x, out, from = b % blocks * COLUMNS;
-        int64_t n = HOD_MIN(COLUMNS, k->shape[last] - from);
+        int64_t x, out, n = block_of_columns(job, b, &x, &out);
         uint64_t accs[COLUMNS];
-        offsets(k, last, b / blocks, &x, &out);
-        x += from * k->x[last];
-        out += from * k->out[last];
         job->f->begin(accs, n);
-        for (int64_t i = 0; i < r->n; i++) {
+        for (int64_t i = 0; i < runs; i++) {
             int64_t dx, unused;
-            offsets(r, r->ndim, i, &dx, &unused);
-            job->f->columns(accs, n, job->x + (x + dx) * job->x_size);
+            offsets(r, r->ndim - 1, i, &dx, &unused);
+            job->f->columns(accs, n, job->x + (x + dx) * job->x_size, rows, step);
         }
-        for (int64_t j = 0; j < n; j++)
-            job->f->put(job->out + (out + j * k->out[last]) * job->out_size,
-                        (char *)accs + (size_t)j * job->f->acc_bytes);
+        job->f->put(job->out + out * job->out_size, apart, accs, n);
     }
+}
+
+static void index_columns(void *context, int64_t begin, int64_t end)
+{
+    const reduce_job *job = context;
+    int64_t apart = job->kept.out[job->kept.ndim - 1], at[INDEX_COLUMNS];
+    for (int64_t b = begin; b < end; b++) {
+        int64_t x, out, n = block_of_columns(job, b, &x, &out);
+        job->f->index_columns(n, at, job->x + x * job->x_size, job->reduced.n, job->reduced.x[0]);
+        for (int64_t j = 0; j < n; j++)
+            ((int64_t *)(void *)job->out)[out + j * apart] = at[j];
+    }
+}
+
+/* Runs `part` over blocks of at most `most` columns, but as many as there are threads. */
+static void by_columns(reduce_job *job, int64_t most,
+                       void (*part)(void *context, int64_t begin, int64_t end))
+{
+    const dims *k = &job->kept;
+    int64_t last = k->shape[k->ndim - 1], threads = hod__cpu()->threads;
+    int64_t share = (k->n / threads + FEW_COLUMNS - 1) / FEW_COLUMNS * FEW_COLUMNS;
+    job->width = HOD_MIN(most, HOD_MAX(share, FEW_COLUMNS));
+    int64_t each = HOD_MAX(1, HOD_MIN(job->width, last) * job->reduced.n);
+    hod__parallel(k->n / last * ((last + job->width - 1) / job->width),
+                  HOD_MAX(1, PARALLEL_ELEMENTS / each), part, job);
 }
 
 static void pieces(void *context, int64_t begin, int64_t end)
@@ -138,7 +174,7 @@ static int whole(reduce_job *job)
         job->f->begin(&acc, 1);
         for (int64_t p = 0; p < n; p++)
             job->f->merge(&acc, job->partial + (size_t)p * sizeof(uint64_t));
-        job->f->put(job->out + out * job->out_size, &acc);
+        job->f->put(job->out + out * job->out_size, 1, &acc, 1);
     }
     free(job->partial);
     return 0;
@@ -154,6 +190,37 @@ static void indices(void *context, int64_t begin, int64_t end)
         *(int64_t *)(void *)(job->out + out * job->out_size) =
             job->f->index(job->reduced.n, job->x + x * job->x_size, stride);
     }
+}
+
+static void index_pieces(void *context, int64_t begin, int64_t end)
+{
+    const reduce_job *job = context;
+    for (int64_t p = begin; p < end; p++) {
+        int64_t from = p * PIECE, n = HOD_MIN(PIECE, job->reduced.n - from);
+        ((int64_t *)(void *)job->partial)[p] =
+            from + job->f->index(n, job->x + (job->x_base + from) * job->x_size, 1);
+    }
+}
+
+/* Few indices among many neighbouring elements each. */
+static int index_whole(reduce_job *job)
+{
+    int64_t n = (job->reduced.n + PIECE - 1) / PIECE;
+    int64_t *found = hod__alloc((size_t)n, sizeof *found);
+    if (!found)
+        return -1;
+    job->partial = (char *)found;
+    for (int64_t i = 0; i < job->kept.n; i++) {
+        int64_t out, best = 0;
+        offsets(&job->kept, job->kept.ndim, i, &job->x_base, &out);
+        hod__parallel(n, 2, index_pieces, job);
+        for (int64_t p = 0; p < n; p++)
+            if (job->f->takes(job->x + job->x_base * job->x_size, best, found[p]))
+                best = found[p];
+        ((int64_t *)(void *)job->out)[out] = best;
+    }
+    free(found);
+    return 0;
 }
 
 /* Sorts the dimensions of x by whether they are reduced; `out` may have kept them with size 1. */
@@ -183,15 +250,20 @@ int hod__eval_reduce(const hod_op_call *c, hod_tensor *out)
     job.out_size = (int64_t)hod_dtype_bytes(out->dtype);
     int64_t grain = HOD_MAX(1, PARALLEL_ELEMENTS / HOD_MAX(1, job.reduced.n));
     const dims *k = &job.kept, *r = &job.reduced;
-    if (job.f->index)
-        hod__parallel(k->n, grain, indices, &job);
-    else if (k->n < 16 && r->n >= 4 * PIECE)
+    bool dense = r->ndim && r->x[r->ndim - 1] == 1, few = k->n < 16 && r->n >= 4 * PIECE;
+    bool wide =
+        k->ndim && k->x[k->ndim - 1] == 1 && k->shape[k->ndim - 1] >= 8 && r->ndim && !dense;
+    if (job.f->index) {
+        if (few && dense)
+            return index_whole(&job);
+        if (wide)
+            by_columns(&job, INDEX_COLUMNS, index_columns);
+        else
+            hod__parallel(k->n, grain, indices, &job);
+    } else if (few)
         return whole(&job);
-    else if (k->ndim && k->x[k->ndim - 1] == 1 && k->shape[k->ndim - 1] >= 8 && r->ndim &&
-             r->x[r->ndim - 1] != 1)
-        hod__parallel(k->n / k->shape[k->ndim - 1] *
-                          ((k->shape[k->ndim - 1] + COLUMNS - 1) / COLUMNS),
-                      HOD_MAX(1, PARALLEL_ELEMENTS / (COLUMNS * HOD_MAX(1, r->n))), columns, &job);
+    else if (wide)
+        by_columns(&job, COLUMNS, columns);
     else
         hod__parallel(k->n, grain, along, &job);
     return 0;

@@ -1,36 +1,60 @@
 /* The folds of each reduction for one element type; rows_body_tmpl.c includes it once for
  * each.
  *
- * Sums and products run in `wide` (f64, i64), extremes in `real`. A fold keeps LANES accumulators,
- * so that it vectorises and its order depends on the length alone, never on threads. */
+ * Sums and products run in `wide` (f64, i64), extremes in `real`. A fold keeps accumulators of
+ * LANE_BYTES in all, enough of them that none waits for its last addition, and merges them by
+ * halves: its order depends on the length alone, never on threads or instructions.
+ *
+ * The index of an extreme is found by its value: blocks are folded as for the value, without asking
+ * where; then the first element that the best of all does not take over from is looked for, in the
+ * block that had it. */
 #include "ops/math_tmpl.h"
 
-#define ACC_sum       wide
-#define ACC_prod      wide
-#define ACC_amax      real
-#define ACC_amin      real
-#define ACC_any       int
-#define ACC_all       int
-#define PUT_sum(acc)  *(wide_elem *)out = WIDE_STORE(acc)
-#define PUT_prod(acc) *(wide_elem *)out = WIDE_STORE(acc)
-#define PUT_amax(acc) *(elem *)out = STORE(acc)
-#define PUT_amin(acc) *(elem *)out = STORE(acc)
-#define PUT_any(acc)  *(uint8_t *)out = acc != 0
-#define PUT_all(acc)  *(uint8_t *)out = acc != 0
+#define ACC_sum          wide
+#define ACC_prod         wide
+#define ACC_amax         real
+#define ACC_amin         real
+#define ACC_any          int
+#define ACC_all          int
+#define PUT_sum(i, acc)  ((wide_elem *)out)[i] = WIDE_STORE(acc)
+#define PUT_prod(i, acc) ((wide_elem *)out)[i] = WIDE_STORE(acc)
+#define PUT_amax(i, acc) ((elem *)out)[i] = STORE(acc)
+#define PUT_amin(i, acc) ((elem *)out)[i] = STORE(acc)
+#define PUT_any(i, acc)  ((uint8_t *)out)[i] = (acc) != 0
+#define PUT_all(i, acc)  ((uint8_t *)out)[i] = (acc) != 0
+
+#define LANES(acc_t) ((int)(LANE_BYTES / sizeof(acc_t)))
 
 #define FOLD_LOOP(acc_t, expression, stride)                                                       \
     int64_t i = 0;                                                                                 \
-    for (; i + LANES <= n; i += LANES)                                                             \
-        for (int j = 0; j < LANES; j++) {                                                          \
+    for (; i + LANES(acc_t) <= n; i += LANES(acc_t))                                               \
+        for (int j = 0; j < LANES(acc_t); j++) {                                                   \
             acc_t acc = lane[j];                                                                   \
             real a = LOAD(x[(i + j) * (stride)]);                                                  \
             lane[j] = expression;                                                                  \
         }                                                                                          \
-    for (; i < n; i++) {                                                                           \
-        acc_t acc = lane[0];                                                                       \
-        real a = LOAD(x[i * (stride)]);                                                            \
-        lane[0] = expression;                                                                      \
+    for (int j = 0; j < n - i; j++) {                                                              \
+        acc_t acc = lane[j];                                                                       \
+        real a = LOAD(x[(i + j) * (stride)]);                                                      \
+        lane[j] = expression;                                                                      \
     }
+
+#define MERGE_HALF(half, acc_t, expression)                                                        \
+    for (int j = 0; j < (half) && (half) < LANES(acc_t); j++) {                                    \
+        acc_t acc = lane[j], a = lane[j + (half)];                                                 \
+        lane[j] = expression;                                                                      \
+    }
+#define MERGE_LANES(acc_t, expression)                                                             \
+    MERGE_HALF(32, acc_t, expression)                                                              \
+    MERGE_HALF(16, acc_t, expression)                                                              \
+    MERGE_HALF(8, acc_t, expression)                                                               \
+    MERGE_HALF(4, acc_t, expression)                                                               \
+    MERGE_HALF(2, acc_t, expression)                                                               \
+    MERGE_HALF(1, acc_t, expression)
+
+#define COLUMN(k, expression)                                                                      \
+    a = LOAD(x[(i + (k)) * step + j]);                                                             \
+    acc = expression;
 
 #define REDUCE(name, doc, start, expression, derivative, flags, low, high)                         \
     static void T(begin_##name)(void *accs, int64_t n)                                             \
@@ -38,49 +62,119 @@
         for (int64_t i = 0; i < n; i++)                                                            \
             ((ACC_##name *)accs)[i] = start;                                                       \
     }                                                                                              \
-    static void T(fold_##name)(void *accs, int64_t n, const void *data, int64_t s)                 \
-    {                                                                                              \
-        const elem *x = data;                                                                      \
-        ACC_##name lane[LANES];                                                                    \
-        T(begin_##name)(lane, LANES);                                                              \
-        if (s == 1) {                                                                              \
-            FOLD_LOOP(ACC_##name, expression, 1)                                                   \
-        } else {                                                                                   \
-            FOLD_LOOP(ACC_##name, expression, s)                                                   \
-        }                                                                                          \
-        ACC_##name acc = *(ACC_##name *)accs;                                                      \
-        for (int j = 0; j < LANES; j++) {                                                          \
-            ACC_##name a = lane[j];                                                                \
-            acc = expression;                                                                      \
-        }                                                                                          \
-        *(ACC_##name *)accs = acc;                                                                 \
-    }                                                                                              \
-    static void T(columns_##name)(void *accs, int64_t n, const void *data)                         \
+    R_FN void T(lines_##name)(void *accs, int64_t n, const void *data, int64_t rows, int64_t step) \
     {                                                                                              \
         const elem *x = data;                                                                      \
         ACC_##name *each = accs;                                                                   \
-        for (int64_t j = 0; j < n; j++) {                                                          \
-            ACC_##name acc = each[j];                                                              \
-            real a = LOAD(x[j]);                                                                   \
-            each[j] = expression;                                                                  \
+        int64_t i = 0;                                                                             \
+        for (; i + 4 <= rows; i += 4)                                                              \
+            _Pragma("omp simd") for (int64_t j = 0; j < n; j++)                                    \
+            {                                                                                      \
+                ACC_##name acc = each[j];                                                          \
+                real a;                                                                            \
+                COLUMN(0, expression)                                                              \
+                COLUMN(1, expression)                                                              \
+                COLUMN(2, expression)                                                              \
+                COLUMN(3, expression)                                                              \
+                each[j] = acc;                                                                     \
+            }                                                                                      \
+        for (; i < rows; i++)                                                                      \
+            _Pragma("omp simd") for (int64_t j = 0; j < n; j++)                                    \
+            {                                                                                      \
+                ACC_##name acc = each[j];                                                          \
+                real a;                                                                            \
+                COLUMN(0, expression)                                                              \
+                each[j] = acc;                                                                     \
+            }                                                                                      \
+    }                                                                                              \
+    static void T(columns_##name)(void *accs, int64_t n, const void *data, int64_t rows,           \
+                                  int64_t step)                                                    \
+    {                                                                                              \
+        T(lines_##name)(accs, n, data, rows, step);                                                \
+    }                                                                                              \
+    static void T(fold_##name)(void *accs, int64_t n, const void *data, int64_t s)                 \
+    {                                                                                              \
+        const elem *x = data;                                                                      \
+        ACC_##name lane[LANES(ACC_##name)];                                                        \
+        T(begin_##name)(lane, LANES(ACC_##name));                                                  \
+        if (s == 1) {                                                                              \
+            int64_t lines = n / LANES(ACC_##name), done = lines * LANES(ACC_##name);               \
+            T(lines_##name)(lane, LANES(ACC_##name), x, lines, LANES(ACC_##name));                 \
+            T(lines_##name)(lane, n - done, x + done, 1, 0);                                       \
+        } else {                                                                                   \
+            FOLD_LOOP(ACC_##name, expression, s)                                                   \
         }                                                                                          \
+        MERGE_LANES(ACC_##name, expression)                                                        \
+        ACC_##name acc = *(ACC_##name *)accs, a = lane[0];                                         \
+        *(ACC_##name *)accs = expression;                                                          \
     }                                                                                              \
     static void T(merge_##name)(void *accs, const void *other)                                     \
     {                                                                                              \
         ACC_##name acc = *(ACC_##name *)accs, a = *(const ACC_##name *)other;                      \
         *(ACC_##name *)accs = expression;                                                          \
     }                                                                                              \
-    static void T(put_##name)(void *out, const void *acc)                                          \
+    static void T(put_##name)(void *out, int64_t apart, const void *accs, int64_t n)               \
     {                                                                                              \
-        PUT_##name(*(const ACC_##name *)acc);                                                      \
+        const ACC_##name *acc = accs;                                                              \
+        if (apart == 1)                                                                            \
+            for (int64_t i = 0; i < n; i++)                                                        \
+                PUT_##name(i, acc[i]);                                                             \
+        else                                                                                       \
+            for (int64_t i = 0; i < n; i++)                                                        \
+                PUT_##name(i *apart, acc[i]);                                                      \
     }
 
+/* Of acc and a, whichever the index would be of. */
+#define BEST(expression) ((expression) ? a : acc)
+
 #define REDUCE_INDEX(name, doc, expression, derivative, flags, low, high)                          \
+    static bool T(takes_##name)(const void *data, int64_t from, int64_t by)                        \
+    {                                                                                              \
+        const elem *x = data;                                                                      \
+        real acc = LOAD(x[from]), a = LOAD(x[by]);                                                 \
+        return expression;                                                                         \
+    }                                                                                              \
+    static real T(best_##name)(int64_t n, const elem *x)                                           \
+    {                                                                                              \
+        real lane[LANES(real)];                                                                    \
+        for (int j = 0; j < LANES(real); j++)                                                      \
+            lane[j] = LOAD(x[0]);                                                                  \
+        FOLD_LOOP(real, BEST(expression), 1)                                                       \
+        MERGE_LANES(real, BEST(expression))                                                        \
+        return lane[0];                                                                            \
+    }                                                                                              \
+    static int64_t T(find_##name)(int64_t n, const elem *x, real a)                                \
+    {                                                                                              \
+        for (int64_t i = 0; i < n; i += LANES(real)) {                                             \
+            int64_t end = i + LANES(real) < n ? i + LANES(real) : n;                               \
+            int there = 0;                                                                         \
+            for (int64_t j = i; j < end; j++) {                                                    \
+                real acc = LOAD(x[j]);                                                             \
+                there |= !(expression);                                                            \
+            }                                                                                      \
+            for (int64_t j = i; there && j < end; j++) {                                           \
+                real acc = LOAD(x[j]);                                                             \
+                if (!(expression))                                                                 \
+                    return j;                                                                      \
+            }                                                                                      \
+        }                                                                                          \
+        return 0;                                                                                  \
+    }                                                                                              \
     static int64_t T(index_##name)(int64_t n, const void *data, int64_t s)                         \
     {                                                                                              \
         const elem *x = data;                                                                      \
         int64_t at = 0;                                                                            \
         real acc = LOAD(x[0]);                                                                     \
+        if (s == 1) {                                                                              \
+            for (int64_t i = 0; i < n; i += INDEX_BLOCK) {                                         \
+                real a = T(best_##name)(n - i < INDEX_BLOCK ? n - i : INDEX_BLOCK, x + i);         \
+                if (expression) {                                                                  \
+                    acc = a;                                                                       \
+                    at = i;                                                                        \
+                }                                                                                  \
+            }                                                                                      \
+            return at + T(find_##name)(n - at, x + at, acc);                                       \
+        }                                                                                          \
         for (int64_t i = 1; i < n; i++) {                                                          \
             real a = LOAD(x[i * s]);                                                               \
             if (expression) {                                                                      \
@@ -89,6 +183,25 @@
             }                                                                                      \
         }                                                                                          \
         return at;                                                                                 \
+    }                                                                                              \
+    static void T(index_columns_##name)(int64_t n, int64_t * at, const void *data, int64_t rows,   \
+                                        int64_t step)                                              \
+    {                                                                                              \
+        const elem *x = data;                                                                      \
+        real best[INDEX_COLUMNS];                                                                  \
+        for (int64_t j = 0; j < n; j++) {                                                          \
+            best[j] = LOAD(x[j]);                                                                  \
+            at[j] = 0;                                                                             \
+        }                                                                                          \
+        for (int64_t i = 1; i < rows; i++)                                                         \
+            _Pragma("omp simd") for (int64_t j = 0; j < n; j++)                                    \
+            {                                                                                      \
+                real acc = best[j], a = LOAD(x[i * step + j]);                                     \
+                int64_t kept = at[j];                                                              \
+                bool takes = expression;                                                           \
+                best[j] = takes ? a : acc;                                                         \
+                at[j] = takes ? i : kept;                                                          \
+            }                                                                                      \
     }
 #include "ops/ops.def"
 
@@ -100,7 +213,10 @@ static const hod_folder T(folders)[HOD_OPS] = {
                        .merge = T(merge_##name),                                                   \
                        .put = T(put_##name),                                                       \
                        .acc_bytes = sizeof(ACC_##name)},
-#define REDUCE_INDEX(name, ...) [HOD_OP_##name] = {.index = T(index_##name)},
+#define REDUCE_INDEX(name, ...)                                                                    \
+    [HOD_OP_##name] = {.index = T(index_##name),                                                   \
+                       .index_columns = T(index_columns_##name),                                   \
+                       .takes = T(takes_##name)},
 #include "ops/ops.def"
 };
 
@@ -116,4 +232,9 @@ static const hod_folder T(folders)[HOD_OPS] = {
 #undef PUT_prod
 #undef PUT_amax
 #undef PUT_amin
+#undef LANES
 #undef FOLD_LOOP
+#undef MERGE_HALF
+#undef MERGE_LANES
+#undef COLUMN
+#undef BEST

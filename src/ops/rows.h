@@ -18,16 +18,22 @@
 typedef void hod_row(int64_t n, void *out, int64_t so, const void *const *in, const int64_t *s);
 typedef void hod_cast_row(int64_t n, void *out, int64_t so, const void *in, int64_t s);
 
-/* A reduction of one type: how to begin an accumulator, fold n elements s apart into it, fold one
- * element into each of n, merge two, and store one. An index reduction has only `index`. */
+enum { INDEX_COLUMNS = 256 };
+
+/* A reduction of one type: how to begin an accumulator, fold n elements s apart into it, fold rows
+ * of n neighbouring elements, step apart, into each of n, merge two, and store n. An index
+ * reduction has only the last three: the index among n elements s apart, among the rows for each of
+ * n <= INDEX_COLUMNS columns, and whether x[by] takes over from x[from]. */
 typedef struct hod_folder {
     void (*begin)(void *accs, int64_t n);
     void (*fold)(void *acc, int64_t n, const void *x, int64_t s);
-    void (*columns)(void *accs, int64_t n, const void *x);
+    void (*columns)(void *accs, int64_t n, const void *x, int64_t rows, int64_t step);
     void (*merge)(void *acc, const void *other);
-    void (*put)(void *out, const void *acc);
+    void (*put)(void *out, int64_t apart, const void *accs, int64_t n);
     size_t acc_bytes;
     int64_t (*index)(int64_t n, const void *x, int64_t s);
+    void (*index_columns)(int64_t n, int64_t *at, const void *x, int64_t rows, int64_t step);
+    bool (*takes)(const void *x, int64_t from, int64_t by);
 } hod_folder;
 
 typedef struct hod_rows {

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { LANES = 16 }; /* accumulators of a fold */
+enum { LANE_BYTES = 256, INDEX_BLOCK = 4096 }; /* accumulators of a fold; elements */
 
 #define PLAIN    0
 #define SWAPS    0

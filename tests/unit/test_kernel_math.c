@@ -9,6 +9,7 @@
 #include "codegen/toolchain.h"
 #include "harness.h"
 #include "ops/kernel_math.h"
+#include "ops/rows.h"
 #include "ops/uniform_tmpl.h"
 #include "scratch.h"
 #include "tensor/half.h"
@@ -278,6 +279,18 @@ TEST(kernel_math_uniform_is_philox_as_documented)
         EQ_INT(r_random_bits(key, stream, index, e), out[e % 4]);
         NEAR(r_uniform(key, stream, index, e), (out[e % 4] >> 8) / 16777216.0, 0);
     }
+}
+
+/* Rows make four draws at once. */
+TEST(kernel_math_uniform_rows_are_of_single_draws)
+{
+    float y[1003];
+    for (int k = 0; k <= 2; k++)
+        for (int n = 0; hod__rows_of(k) && n < HOD_COUNT(y); n += 17) {
+            hod__rows_of(k)->uniform(n, y, 0x123456789abcdefull, 5, 1ull << 40 | 7);
+            for (int i = 0; i < n; i++)
+                CHECK(y[i] == r_uniform(0x123456789abcdefull, 5, 1ull << 40 | 7, (u64)i));
+        }
 }
 
 TEST(kernel_math_uniform_is_uniform)

@@ -1,6 +1,6 @@
 /* Reductions against plain loops in double, over every set of dimensions and every layout. */
-#include "harness.h"
 #include "device/device.h"
+#include "harness.h"
 #include "ops/op.h"
 #include <hod/autograd.h>
 #include <hod/functional.h>
@@ -101,8 +101,7 @@ TEST(ops_reduce_integers_in_i64)
     EQ_INT((int64_t)hod_item(hod_sum(hod_full(HOD_U8, HOD_SHAPE(1000), 255))), 255000);
     EQ_INT((int64_t)hod_item(hod_sum(hod_full(HOD_BOOL, HOD_SHAPE(77), 1))), 77);
     EQ_INT(hod_tensor_dtype(hod_amax(x)), HOD_I32);
-    EQ_INT((int64_t)hod_item(hod_amax(hod_full(HOD_I64, HOD_SHAPE(2), -9e15))),
-           -9000000000000000);
+    EQ_INT((int64_t)hod_item(hod_amax(hod_full(HOD_I64, HOD_SHAPE(2), -9e15))), -9000000000000000);
 }
 
 TEST(ops_reduce_b30_first_of_equals)
@@ -144,6 +143,7 @@ TEST(ops_reduce_b32_of_nothing)
     hod_tensor *y = hod_sum_dims(x, 0);
     EQ_INT(hod_tensor_numel(y), 3);
     NEAR(hod_item(hod_sum(y)), 0, 0);
+    NEAR(hod_item(hod_prod(hod_sum_dims(hod_zeros(HOD_F32, HOD_SHAPE(0, 16)), 0))), 0, 0);
     EQ_INT(hod_tensor_numel(hod_sum_dims(x, 1)), 0);
     EQ_INT(hod_tensor_numel(hod_amax_dims(x, 1)), 0);
     ERROR_IS("amax: dimension 0 of (0,3) is empty", hod_amax(x));
@@ -179,4 +179,47 @@ TEST(ops_reduce_means)
     NEAR(hod_item(hod_var_over(x, HOD_SHAPE(0, 1), false, 1)), 8, 1e-6);
     EQ_INT(hod_tensor_dtype(hod_mean(hod_full(HOD_I64, HOD_SHAPE(2), 3))), HOD_F32);
     NEAR(hod_item(hod_mean(hod_full(HOD_F16, HOD_SHAPE(100000), 2))), 2, 0); /* sum > 65504 */
+}
+
+/* The first of the best, one element at a time; x[at * step] for at < n. */
+static int64_t first_best(const double *x, int64_t n, int64_t step, bool most)
+{
+    int64_t best = 0;
+    for (int64_t i = 1; i < n; i++) {
+        double a = x[i * step], b = x[best * step];
+        if ((most ? a > b : a < b) || (isnan(a) && !isnan(b)))
+            best = i;
+    }
+    return best;
+}
+
+/* Rows, columns and whole tensors, with equal elements, and with NaN in some. */
+TEST(ops_reduce_indices_are_of_the_first_best)
+{
+    static const hod_shape shapes[] = {
+        {1, {70001}}, {2, {3, 9001}}, {2, {301, 67}}, {3, {5, 70, 33}}};
+    static const hod_dtype types[] = {HOD_F64, HOD_F32, HOD_BF16, HOD_I64, HOD_I32, HOD_U8};
+    for (int s = 0; s < HOD_COUNT(shapes); s++)
+        for (int t = 0; t < HOD_COUNT(types); t++)
+            for (int dim = 0; dim < shapes[s].n; dim++)
+                for (int nan = 0; nan < (types[t] <= HOD_BF16 ? 2 : 1); nan++) {
+                    HOD_SCOPE(scope);
+                    hod_tensor *p = hod_add_scalar(hod_mul_scalar(pattern(shapes[s]), 8), 20);
+                    int64_t n = hod_tensor_numel(p), size = shapes[s].d[dim], inner = 1;
+                    for (int i = dim + 1; i < shapes[s].n; i++)
+                        inner *= shapes[s].d[i];
+                    double *x = hod_tensor_mutable_data(p), *v = hod__alloc((size_t)n, sizeof *v);
+                    for (int64_t i = 501; nan && i < n; i += 977)
+                        x[i] = NAN;
+                    hod_tensor *typed = hod_cast(p, types[t]);
+                    hod_read_doubles(typed, v, n);
+                    for (int most = 0; most < 2; most++) {
+                        hod_tensor *y = (most ? hod_argmax : hod_argmin)(typed, dim);
+                        const int64_t *at = hod_tensor_data(y);
+                        for (int64_t k = 0; k < n / size; k++)
+                            CHECK(at[k] == first_best(v + k / inner * size * inner + k % inner,
+                                                      size, inner, most));
+                    }
+                    free(v);
+                }
 }
