@@ -145,7 +145,7 @@ R_FN float r_round(float x)
 }
 
 /* A NaN in either operand is the result. Two choices, not one with an `or`, which compilers turn into
- * branches when such calls nest. */
+ * branches; and a fold whose `acc` is b does not wait for the one about a. */
 R_FN float r_max(float a, float b)
 {
     float greater = a > b ? a : b;
@@ -156,6 +156,21 @@ R_FN float r_min(float a, float b)
 {
     float lesser = a < b ? a : b;
     return a != a ? a : lesser;
+}
+
+/* yes where c, else no, by bits. */
+R_FN float r_pick(int c, float yes, float no)
+{
+    u32 mask = 0 - (u32)(c != 0);
+    return r_float((r_bits(yes) & mask) | (r_bits(no) & ~mask));
+}
+
+/* r_min(r_max(a, low), high). By bits, because compilers turn the nested choices of floats into
+ * eight comparisons with masks. */
+R_FN float r_clamp(float a, float low, float high)
+{
+    float m = r_pick(a != a, a, a > low ? a : low);
+    return r_pick(m != m, m, m < high ? m : high);
 }
 
 R_FN float r_sqrt(float x)

@@ -64,6 +64,11 @@ R_FN double d_min(double a, double b)
     return a != a ? a : lesser;
 }
 
+R_FN double d_clamp(double a, double low, double high)
+{
+    return d_min(d_max(a, low), high);
+}
+
 R_FN double d_rsqrt(double x)
 {
     return 1.0 / __builtin_sqrt(x);
@@ -153,6 +158,11 @@ R_FN i64 i_max(i64 a, i64 b)
 R_FN i64 i_min(i64 a, i64 b)
 {
     return a < b ? a : b;
+}
+
+R_FN i64 i_clamp(i64 a, i64 low, i64 high)
+{
+    return i_min(i_max(a, low), high);
 }
 
 R_FN i64 i_trunc(i64 x)
