@@ -22,10 +22,10 @@ static hod_tensor *root(hod_tensor *s, double p)
 {
     if (!s)
         return NULL;
-    hod_tensor *dead = hod_eq(s, number(s, 0));
+    hod_tensor *zero = number(s, 0), *dead = hod_eq(s, zero);
     hod_tensor *safe = hod_where(dead, number(s, 1), s);
     hod_tensor *y = p == 2 ? hod_sqrt(safe) : hod_pow(safe, number(s, 1 / p));
-    return hod_where(dead, number(s, p < 0 ? (double)INFINITY : 0), y);
+    return hod_where(dead, p < 0 ? number(s, (double)INFINITY) : zero, y);
 }
 
 hod_tensor *hod_std_over(hod_tensor *x, hod_shape dims, bool keepdim, int correction)
