@@ -72,7 +72,7 @@ hod_fn *hod_compile_make(hod_body body, void *job, hod_compile_spec spec)
     f->require = mode && strcmp(mode, "require") == 0;
     atomic_flag_clear(&f->busy);
     f->call.fn = f;
-    f->call.recorder = (hod_recorder){hod__replay_op, hod__record_note};
+    f->call.recorder = (hod_recorder){.replay = hod__replay_op, .note = hod__record_note};
     return f;
 }
 

@@ -121,6 +121,8 @@ static int check_node(checker *c, hod_ref r)
     int arity = hod__node_info(g, r)->arity;
     if (arity >= 0 ? arity != node->n_in : node->n_in < 1)
         return fault(g, r, "%d inputs", node->n_in);
+    if (hod__node_info(g, r)->class == HOD_FUSED)
+        return fault(g, r, "a composition, which is not recorded as one operator");
     bool effect = hod__node_info(g, r)->class == HOD_EFFECT;
     for (int i = 0; i < node->n_in; i++) {
         hod_ref in = hod__node_in(g, r)[i];

@@ -7,8 +7,12 @@
  *
  * z is subtracted before anything is combined, so that logits of 1e8 keep their digits. A row that
  * is ignored has its logits replaced by 0 first: not even a NaN in them reaches loss or gradient.
+ * Where it runs at once, cross entropy with labels is the FUSED row of that name (fused.h), and a label's
+ * element is gathered.
+ *
  * Sums of micro-batches add up, means do not: hence a sum and the weight to divide it by.
  */
+#include "ops/fused.h"
 #include "ops/loss_parts.h"
 
 hod_tensor *hod_loss_mean(hod_loss loss)
@@ -21,11 +25,13 @@ typedef struct rows {
     const char *name;
     hod_tensor *x;      /* (N,C,d...) */
     hod_tensor *label;  /* i64 (N,1,d...); NULL: distributions */
-    hod_tensor *counts; /* bool (N,1,d...) */
+    hod_tensor *counts; /* bool (N,1,d...), unless all_count */
     hod_tensor *share;  /* distributions (N,C,d...) */
     hod_tensor *weight; /* (1,C,1...), or NULL */
     double smoothing;
-    bool one_row; /* x came as (C) */
+    int64_t ignored; /* label that counts for nothing */
+    bool all_count;  /* known, where labels are looked at now: none of them is ignored */
+    bool one_row;    /* x came as (C) */
 } rows;
 
 /* ---- labels ---- */
@@ -37,7 +43,8 @@ static int64_t ignored_label(const hod_cross_entropy_options *o)
 
 /* Looks at the labels when they are there to be looked at. A label of a recorded step is an input,
  * and inputs are real. */
-static int check_labels(const char *name, const hod_tensor *target, int64_t classes, int64_t ignore)
+static int check_labels(const char *name, const hod_tensor *target, int64_t classes, int64_t ignore,
+                        bool *all_count)
 {
     int64_t n = hod_tensor_numel(target);
     if (!target->storage->data || n == 0)
@@ -46,6 +53,10 @@ static int check_labels(const char *name, const hod_tensor *target, int64_t clas
     if (!label)
         return -1;
     int rc = hod_read_ints(target, label, n);
+    int64_t ignored = 0;
+    for (int64_t i = 0; i < n; i++)
+        ignored += label[i] == ignore;
+    *all_count = ignored == 0;
     for (int64_t i = 0; i < n && rc == 0; i++)
         if ((label[i] < 0 || label[i] >= classes) && label[i] != ignore)
             rc = HOD_FAIL_RC(VALUE,
@@ -123,8 +134,8 @@ static int rows_of(rows *r, hod_tensor *x, hod_tensor *target, const hod_cross_e
     if (!(o->label_smoothing >= 0 && o->label_smoothing <= 1))
         return HOD_FAIL_RC(ARGUMENT, "%s: label smoothing %g, wanted 0 to 1", r->name,
                            o->label_smoothing);
-    bool soft = is_soft(target);
-    int64_t ignore = ignored_label(o);
+    bool soft = is_soft(target), all_count = false;
+    int64_t ignore = r->ignored = ignored_label(o);
     r->one_row = x->ndim == 1;
     if (r->one_row) {
         x = hod_unsqueeze(x, 0);
@@ -132,23 +143,30 @@ static int rows_of(rows *r, hod_tensor *x, hod_tensor *target, const hod_cross_e
         if (!x || !target)
             return -1;
     }
-    if (!soft && check_labels(r->name, target, x->shape[1], ignore) != 0)
+    if (!soft && check_labels(r->name, target, x->shape[1], ignore, &all_count) != 0)
         return -1;
     r->x = hod__loss_wide(x);
     r->smoothing = o->label_smoothing;
     if (!r->x)
         return -1;
+    r->all_count = all_count && hod__fuses(r->x);
     if (soft) {
         r->share = hod__loss_like(target, r->x);
     } else {
         r->label = hod_unsqueeze(hod__cast_to(target, HOD_I64), 1);
-        r->counts = r->label ? hod_ne_scalar(r->label, (double)ignore) : NULL;
+        r->counts = r->label && !r->all_count ? hod_ne_scalar(r->label, (double)ignore) : r->label;
     }
     if (!o->class_weight && !hod__loss_options_hold())
         return -1;
     r->weight = o->class_weight ? class_weights(r, o->class_weight) : NULL;
     return (soft ? r->share != NULL : r->counts != NULL) && (r->weight || !o->class_weight) ? 0
                                                                                             : -1;
+}
+
+/* The weights as (C). */
+static hod_tensor *class_row(const rows *r)
+{
+    return hod_reshape(r->weight, HOD_SHAPE(r->x->shape[1]));
 }
 
 /* bool (N,C,d...): is this class the row's label? */
@@ -160,9 +178,15 @@ static hod_tensor *is_label(const rows *r)
     return hod_eq(hod_iota(HOD_I64, classes, 1), r->label);
 }
 
-/* The element of t (N or 1,C,d...) that is the row's label's: (N,1,d...). */
+/* The element of t (N or 1,C,d...) that is the row's label's: (N,1,d...). Of an ignored label: any. */
 static hod_tensor *at_label(const rows *r, hod_tensor *t)
 {
+    if (hod__fuses(r->x)) {
+        hod_tensor *label = r->label;
+        if (!r->all_count)
+            label = hod_where(r->counts, label, hod_full(HOD_I64, HOD_SHAPE(), 0));
+        return t == r->weight ? hod_embedding(class_row(r), label) : hod_gather(t, 1, label);
+    }
     return hod_sum_keep(hod_where(is_label(r), t, hod__loss_number(r->x, 0)), 1);
 }
 
@@ -176,12 +200,14 @@ static hod_tensor *dropped(const rows *r, hod_tensor *y)
 /* The weight to divide by. */
 static hod_tensor *weight_of(const rows *r)
 {
-    if (!r->label) {
+    if (!r->label || (r->all_count && !r->weight)) {
         int64_t n = r->x->shape[0];
         for (int i = 2; i < r->x->ndim; i++)
             n *= r->x->shape[i];
         return hod__loss_number(r->x, (double)n);
     }
+    if (r->all_count)
+        return hod_sum(at_label(r, r->weight));
     hod_tensor *each = hod__loss_like(r->counts, r->x);
     return hod_sum(r->weight ? hod_mul(each, at_label(r, r->weight)) : each);
 }
@@ -236,7 +262,42 @@ static hod_tensor *label_losses(const rows *r)
 
 static hod_tensor *cross_entropy(rows *r)
 {
-    return r->label ? label_losses(r) : soft_losses(r);
+    if (!r->label)
+        return soft_losses(r);
+    if (!hod__fuses(r->x) || (r->weight && r->weight->requires_grad))
+        return label_losses(r);
+    hod_attrs a;
+    memset(&a, 0, sizeof a);
+    a.cross_entropy = (hod_attrs_cross_entropy){1, r->ignored, r->smoothing};
+    hod_tensor *in[] = {r->x, r->label, r->weight ? class_row(r) : NULL};
+    return hod__op(HOD_OP_cross_entropy, &a, r->weight ? 3 : 2, in);
+}
+
+/* By operators: g (p sum q - q), q the weight of each class in a row's loss. */
+static hod_tensor *composed_gradient(const hod_vjp *v)
+{
+    const hod_attrs_cross_entropy *a = &v->attrs->cross_entropy;
+    rows r = {.x = v->x[0], .label = v->x[1], .smoothing = a->smoothing};
+    r.counts = hod_ne_scalar(r.label, (double)a->ignored);
+    if (v->n > 2)
+        r.weight = class_weights(&r, v->x[2]);
+    hod_tensor *zero = hod__loss_number(r.x, 0), *one = hod__loss_number(r.x, 1);
+    hod_tensor *weight = r.weight ? r.weight : one;
+    hod_tensor *q = hod_mul_scalar(hod_where(is_label(&r), weight, zero), 1 - a->smoothing);
+    q = hod_add(q, hod_mul_scalar(weight, a->smoothing / (double)r.x->shape[1]));
+    hod_tensor *p = hod_softmax(hod_where(r.counts, r.x, zero), 1);
+    hod_tensor *dx = hod_sub(hod_mul(p, hod_sum_keep(q, 1)), q);
+    return hod_where(r.counts, hod_mul(v->g, dx), zero);
+}
+
+hod_tensor *hod__vjp_cross_entropy(const hod_vjp *v, int i)
+{
+    if (i > 0)
+        return HOD_NO_GRADIENT;
+    if (!hod__fuses_back())
+        return composed_gradient(v);
+    hod_tensor *in[] = {v->x[0], v->x[1], v->g, v->n > 2 ? v->x[2] : NULL};
+    return hod__op(HOD_OP_cross_entropy_back, v->attrs, v->n + 1, in);
 }
 
 hod_tensor *hod_cross_entropy_rows_with(hod_tensor *logits, hod_tensor *target,
@@ -266,8 +327,10 @@ static hod_tensor *nll(rows *r, hod_tensor *log_p, hod_tensor *target,
                         hod_dtype_name((hod_dtype)target->dtype));
     if (rows_of(r, log_p, target, o) != 0)
         return NULL;
-    hod_tensor *loss = hod_neg(at_label(r, weighted(r, r->x)));
-    return hod_where(r->counts, loss, hod__loss_number(r->x, 0));
+    hod_tensor *loss = hod_neg(at_label(r, r->x));
+    if (r->weight)
+        loss = hod_mul(loss, at_label(r, r->weight));
+    return r->all_count ? loss : hod_where(r->counts, loss, hod__loss_number(r->x, 0));
 }
 
 hod_tensor *hod_nll_rows_with(hod_tensor *log_p, hod_tensor *target, hod_cross_entropy_options o)

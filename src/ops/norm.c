@@ -1,9 +1,10 @@
-/* Means, softmax and normalisation: compositions that the compiler fuses into a few passes.
+/* Means and normalisation: compositions that the compiler fuses into a few passes; where operators run
+ * at once, they are the FUSED row norm (norm_rows.c).
  *
  * f16 and bf16 are computed in f32 and come back in their own type: a mean of many halves, or a
  * squared deviation, does not fit in 11 bits.
  */
-#include "ops/rules.h"
+#include "ops/fused.h"
 #include <math.h>
 
 static bool is_half(const hod_tensor *x)
@@ -68,43 +69,52 @@ hod_tensor *hod_var_over(hod_tensor *x, hod_shape dims, bool keepdim, int correc
     return hod__like(by > 0 ? hod_mul_scalar(sum, 1.0 / (double)by) : hod_div_scalar(sum, 0), x);
 }
 
-/* ---- softmax ---- */
-
-/* The greatest along dim, to subtract before exp; 0 where it is not finite, so that -inf rows give
- * exp(-inf) = 0 and no NaN, and 0 of nothing. Constant for gradients: a shift cancels. */
-static hod_tensor *shift_of(hod_tensor *x, int dim)
-{
-    if (dim >= -x->ndim && dim < x->ndim && hod_tensor_size(x, dim) == 0)
-        return hod_full((hod_dtype)x->dtype, HOD_SHAPE(), 0);
-    hod_tensor *m = hod_amax_keep(hod__stop_gradient(x), dim);
-    return m ? hod_where(hod_isfinite(m), m, hod_full((hod_dtype)m->dtype, HOD_SHAPE(), 0)) : NULL;
-}
-
-/* x in the type to compute in, once dim is known to be one of its dimensions. */
-static hod_tensor *checked(const char *name, hod_tensor *x, int dim)
-{
-    return hod__null(name, "x", x) || hod__dim(name, dim, x->ndim) < 0 ? NULL : hod__computed(x);
-}
-
-hod_tensor *hod_softmax(hod_tensor *x, int dim)
-{
-    hod_tensor *c = checked("softmax", x, dim);
-    hod_tensor *e = c ? hod_exp(hod_sub(c, shift_of(c, dim))) : NULL;
-    if (!e)
-        return NULL;
-    hod_tensor *sum = hod_sum_keep(e, dim);
-    hod_tensor *safe = hod_where(hod_eq_scalar(sum, 0), hod_full_like(sum, 1), sum);
-    return hod__like(hod_div(e, safe), x);
-}
-
-hod_tensor *hod_log_softmax(hod_tensor *x, int dim)
-{
-    hod_tensor *c = checked("log_softmax", x, dim);
-    hod_tensor *z = c ? hod_sub(c, shift_of(c, dim)) : NULL;
-    return z ? hod__like(hod_sub(z, hod_log(hod_sum_keep(hod_exp(z), dim))), x) : NULL;
-}
-
 /* ---- normalisation ---- */
+
+/* May the FUSED row have x, and w and b, where they are there? */
+static bool one_row(const hod_tensor *x, const hod_tensor *w, const hod_tensor *b)
+{
+    return hod__fuses(x) && (!w || w->dtype == x->dtype) && (!b || b->dtype == x->dtype);
+}
+
+/* Sets that lie densely in x, n elements each: over its last dimensions. */
+static hod_attrs_norm over_last(const hod_tensor *x, int dims, double eps, bool centred)
+{
+    int64_t n = hod__numel(dims, x->shape + x->ndim - dims);
+    return (hod_attrs_norm){.sets = hod_tensor_numel(x) / n,
+                            .pieces = 1,
+                            .n = n,
+                            .run = 1,
+                            .groups = 1,
+                            .eps = eps,
+                            .centred = centred};
+}
+
+/* x (N,C,...) in groups of channels: a set for each sample and group. */
+static hod_attrs_norm over_groups(const hod_tensor *x, int64_t groups, double eps)
+{
+    int64_t area = hod__numel(x->ndim - 2, x->shape + 2);
+    return (hod_attrs_norm){.sets = x->shape[0] * groups,
+                            .pieces = 1,
+                            .n = x->shape[1] / groups * area,
+                            .run = area,
+                            .groups = groups,
+                            .eps = eps,
+                            .centred = true};
+}
+
+/* x (N,C,...): a set for each channel. */
+static hod_attrs_norm over_batch(const hod_tensor *x, double eps)
+{
+    int64_t area = hod__numel(x->ndim - 2, x->shape + 2);
+    return (hod_attrs_norm){.sets = x->shape[1],
+                            .pieces = x->shape[0],
+                            .n = area,
+                            .run = area,
+                            .groups = x->shape[1],
+                            .eps = eps,
+                            .centred = true};
+}
 
 /* (x - mean) / sqrt(var + eps) over dims. */
 static hod_tensor *standardised(hod_tensor *x, hod_shape dims, double eps)
@@ -162,7 +172,13 @@ static bool fits_trailing(const hod_tensor *w, const hod_tensor *x)
 hod_tensor *hod_layer_norm_plain(hod_tensor *x, int dims, double eps)
 {
     hod_shape over = x ? trailing("layer_norm", x, dims) : (hod_shape){.n = 0};
-    return over.n > 0 ? hod__like(standardised(hod__computed(x), over, eps), x) : NULL;
+    hod_tensor *c = over.n > 0 ? hod__computed(x) : NULL;
+    if (!c)
+        return NULL;
+    return hod__like(one_row(c, NULL, NULL)
+                         ? hod__norm(c, NULL, NULL, over_last(c, dims, eps, true))
+                         : standardised(c, over, eps),
+                     x);
 }
 
 hod_tensor *hod_layer_norm(hod_tensor *x, hod_tensor *w, hod_tensor *b, double eps)
@@ -173,14 +189,24 @@ hod_tensor *hod_layer_norm(hod_tensor *x, hod_tensor *w, hod_tensor *b, double e
     if (!fits_trailing(w, x) || b->ndim != w->ndim || !fits_trailing(b, x))
         return HOD_FAIL(ARGUMENT, "layer_norm: %s with weights %s and %s", HOD_SHAPE_TEXT(x),
                         HOD_SHAPE_TEXT(w), HOD_SHAPE_TEXT(b));
-    hod_tensor *y = hod_layer_norm_plain(hod__computed(x), w->ndim, eps);
-    return hod__like(hod_add(hod_mul(y, hod__computed(w)), hod__computed(b)), x);
+    hod_tensor *c = hod__computed(x), *cw = hod__computed(w), *cb = hod__computed(b);
+    if (!c || !cw || !cb)
+        return NULL;
+    if (one_row(c, cw, cb))
+        return hod__like(hod__norm(c, cw, cb, over_last(c, w->ndim, eps, true)), x);
+    return hod__like(hod_add(hod_mul(hod_layer_norm_plain(c, w->ndim, eps), cw), cb), x);
 }
 
 hod_tensor *hod_rms_norm_plain(hod_tensor *x, int dims, double eps)
 {
     hod_shape over = x ? trailing("rms_norm", x, dims) : (hod_shape){.n = 0};
-    return over.n > 0 ? hod__like(scaled_to_one(hod__computed(x), over, eps), x) : NULL;
+    hod_tensor *c = over.n > 0 ? hod__computed(x) : NULL;
+    if (!c)
+        return NULL;
+    return hod__like(one_row(c, NULL, NULL)
+                         ? hod__norm(c, NULL, NULL, over_last(c, dims, eps, false))
+                         : scaled_to_one(c, over, eps),
+                     x);
 }
 
 hod_tensor *hod_rms_norm(hod_tensor *x, hod_tensor *w, double eps)
@@ -190,8 +216,12 @@ hod_tensor *hod_rms_norm(hod_tensor *x, hod_tensor *w, double eps)
     if (!fits_trailing(w, x))
         return HOD_FAIL(ARGUMENT, "rms_norm: %s with weights %s", HOD_SHAPE_TEXT(x),
                         HOD_SHAPE_TEXT(w));
-    return hod__like(hod_mul(hod_rms_norm_plain(hod__computed(x), w->ndim, eps), hod__computed(w)),
-                     x);
+    hod_tensor *c = hod__computed(x), *cw = hod__computed(w);
+    if (!c || !cw)
+        return NULL;
+    if (one_row(c, cw, NULL))
+        return hod__like(hod__norm(c, cw, NULL, over_last(c, w->ndim, eps, false)), x);
+    return hod__like(hod_mul(hod_rms_norm_plain(c, w->ndim, eps), cw), x);
 }
 
 /* y w + b for each channel of x, in x's type. */
@@ -202,13 +232,30 @@ static hod_tensor *channel_affine(const char *name, hod_tensor *y, hod_tensor *w
              : NULL;
 }
 
+/* The row with weights for channels, where w and b are such and it may have them; else NULL. */
+static hod_tensor *channel_row(hod_tensor *x, hod_tensor *w, hod_tensor *b, hod_attrs_norm a)
+{
+    hod_tensor *c = hod__computed(x), *cw = hod__computed(w), *cb = hod__computed(b);
+    bool fits = c && cw && cb && w->ndim == 1 && b->ndim == 1 && w->shape[0] == x->shape[1] &&
+                b->shape[0] == x->shape[1] && one_row(c, cw, cb);
+    return fits ? hod__like(hod__norm(c, cw, cb, a), x) : NULL;
+}
+
+static bool has_groups(const hod_tensor *x, int64_t groups)
+{
+    return x->ndim >= 2 && groups >= 1 && x->shape[1] % groups == 0;
+}
+
 hod_tensor *hod_group_norm_plain(hod_tensor *x, int64_t groups, double eps)
 {
     if (hod__null("group_norm", "x", x))
         return NULL;
-    if (x->ndim < 2 || groups < 1 || x->shape[1] % groups != 0)
+    if (!has_groups(x, groups))
         return HOD_FAIL(ARGUMENT, "group_norm: %s in %lld groups of channels", HOD_SHAPE_TEXT(x),
                         (long long)groups);
+    hod_tensor *c = hod__computed(x);
+    if (c && one_row(c, NULL, NULL))
+        return hod__like(hod__norm(c, NULL, NULL, over_groups(c, groups, eps)), x);
     int64_t per_group = hod__numel(x->ndim - 2, x->shape + 2) * (x->shape[1] / groups);
     hod_tensor *g = hod_reshape(hod__computed(x), HOD_SHAPE(x->shape[0], groups, per_group));
     return hod__like(hod_reshape(standardised(g, HOD_SHAPE(2), eps), hod_tensor_shape(x)), x);
@@ -216,16 +263,26 @@ hod_tensor *hod_group_norm_plain(hod_tensor *x, int64_t groups, double eps)
 
 hod_tensor *hod_group_norm(hod_tensor *x, int64_t groups, hod_tensor *w, hod_tensor *b, double eps)
 {
-    return x ? channel_affine("group_norm", hod_group_norm_plain(hod__computed(x), groups, eps), w,
-                              b, x)
-             : NULL;
+    if (!x)
+        return NULL;
+    hod_tensor *y =
+        has_groups(x, groups) ? channel_row(x, w, b, over_groups(x, groups, eps)) : NULL;
+    return y ? y
+             : channel_affine("group_norm", hod_group_norm_plain(hod__computed(x), groups, eps), w,
+                              b, x);
+}
+
+/* One value a sample and channel is refused; see docs/ops.md. */
+static bool has_instances(const hod_tensor *x)
+{
+    return x->ndim >= 3 && hod__numel(x->ndim - 2, x->shape + 2) != 1;
 }
 
 hod_tensor *hod_instance_norm_plain(hod_tensor *x, double eps)
 {
     if (!x)
         return NULL;
-    if (x->ndim < 3 || hod__numel(x->ndim - 2, x->shape + 2) == 1)
+    if (!has_instances(x))
         return HOD_FAIL(ARGUMENT,
                         "instance_norm: %s has one value per sample and channel, two are the least",
                         HOD_SHAPE_TEXT(x));
@@ -234,9 +291,14 @@ hod_tensor *hod_instance_norm_plain(hod_tensor *x, double eps)
 
 hod_tensor *hod_instance_norm(hod_tensor *x, hod_tensor *w, hod_tensor *b, double eps)
 {
-    return x ? channel_affine("instance_norm", hod_instance_norm_plain(hod__computed(x), eps), w, b,
-                              x)
-             : NULL;
+    if (!x)
+        return NULL;
+    hod_tensor *y = has_instances(x) && x->shape[1] > 0
+                        ? channel_row(x, w, b, over_groups(x, x->shape[1], eps))
+                        : NULL;
+    return y ? y
+             : channel_affine("instance_norm", hod_instance_norm_plain(hod__computed(x), eps), w, b,
+                              x);
 }
 
 hod_tensor *hod_batch_norm_plain(hod_tensor *x, hod_tensor *mean, hod_tensor *var, double eps)
@@ -250,6 +312,21 @@ hod_tensor *hod_batch_norm_plain(hod_tensor *x, hod_tensor *mean, hod_tensor *va
     return hod__like(hod_mul(d, scale), x);
 }
 
+static bool is_channel_vector(const hod_tensor *v, const hod_tensor *x)
+{
+    return v && v->ndim == 1 && v->shape[0] == x->shape[1] && v->dtype == x->dtype;
+}
+
+/* The row with statistics given, where all are of x's type and these want no gradient; else NULL. */
+static hod_tensor *given_row(hod_tensor *x, hod_tensor *mean, hod_tensor *var, hod_tensor *w,
+                             hod_tensor *b, double eps)
+{
+    bool fits = hod__fuses(x) && is_channel_vector(w, x) && is_channel_vector(b, x) &&
+                is_channel_vector(mean, x) && is_channel_vector(var, x) && !mean->requires_grad &&
+                !var->requires_grad;
+    return fits ? hod__norm_given(x, w, b, mean, var, over_batch(x, eps)) : NULL;
+}
+
 hod_tensor *hod_batch_norm(hod_tensor *x, hod_tensor *mean, hod_tensor *var, hod_tensor *w,
                            hod_tensor *b, double eps)
 {
@@ -257,32 +334,49 @@ hod_tensor *hod_batch_norm(hod_tensor *x, hod_tensor *mean, hod_tensor *var, hod
         return NULL;
     if (x->ndim < 2)
         return HOD_FAIL(ARGUMENT, "batch_norm: %s has no channels", HOD_SHAPE_TEXT(x));
+    hod_tensor *y = given_row(x, mean, var, w, b, eps);
+    if (y)
+        return y;
     hod_tensor *d = hod_sub(hod__computed(x), per_channel("batch_norm", mean, x));
     hod_tensor *scale = hod_mul(hod_rsqrt(hod_add_scalar(per_channel("batch_norm", var, x), eps)),
                                 per_channel("batch_norm", w, x));
     return hod__like(hod_add(hod_mul(d, scale), per_channel("batch_norm", b, x)), x);
 }
 
+static bool has_batch(const hod_tensor *x)
+{
+    if (x->ndim < 2)
+        hod__fail(HOD_ERROR_ARGUMENT, "batch_norm: %s has no channels", HOD_SHAPE_TEXT(x));
+    else if (hod_tensor_numel(x) == x->shape[1])
+        hod__fail(HOD_ERROR_ARGUMENT,
+                  "batch_norm: %s has one value per channel, training needs two",
+                  HOD_SHAPE_TEXT(x));
+    else
+        return true;
+    return false;
+}
+
 hod_tensor *hod_batch_norm_train_plain(hod_tensor *x, double eps)
 {
-    if (!x)
+    hod_tensor *c = x && has_batch(x) ? hod__computed(x) : NULL;
+    if (!c)
         return NULL;
-    if (x->ndim < 2)
-        return HOD_FAIL(ARGUMENT, "batch_norm: %s has no channels", HOD_SHAPE_TEXT(x));
-    if (hod_tensor_numel(x) == x->shape[1])
-        return HOD_FAIL(ARGUMENT, "batch_norm: %s has one value per channel, training needs two",
-                        HOD_SHAPE_TEXT(x));
+    if (one_row(c, NULL, NULL))
+        return hod__like(hod__norm(c, NULL, NULL, over_batch(c, eps)), x);
     hod_shape dims = {.n = x->ndim - 1};
     for (int i = 1; i < dims.n; i++)
         dims.d[i] = i + 1;
-    return hod__like(standardised(hod__computed(x), dims, eps), x);
+    return hod__like(standardised(c, dims, eps), x);
 }
 
 hod_tensor *hod_batch_norm_train(hod_tensor *x, hod_tensor *w, hod_tensor *b, double eps)
 {
-    return x ? channel_affine("batch_norm", hod_batch_norm_train_plain(hod__computed(x), eps), w, b,
-                              x)
-             : NULL;
+    if (!x || !has_batch(x))
+        return NULL;
+    hod_tensor *y = channel_row(x, w, b, over_batch(x, eps));
+    return y ? y
+             : channel_affine("batch_norm", hod_batch_norm_train_plain(hod__computed(x), eps), w, b,
+                              x);
 }
 
 hod_tensor *hod_dropout(hod_tensor *x, double p)

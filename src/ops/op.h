@@ -96,6 +96,7 @@ typedef enum hod_op_class {
     HOD_VIEW,      /* same storage, other strides */
     HOD_SOURCE,    /* no data input: full, iota; uniform reads key and index only */
     HOD_KERNEL,    /* its own kernel: matmul, conv, pooling, gather, concat, ... */
+    HOD_FUSED,     /* a composition in one kernel; never recorded, so never in a graph */
     HOD_EFFECT     /* assign, accumulate */
 } hod_op_class;
 
@@ -180,6 +181,7 @@ typedef struct hod_recorder {
     /* Takes the operator instead of its eager kernel: `out` is symbolic (a view op's out already
      * shares its input's storage). 0 or -1. */
     int (*note)(struct hod_recorder *r, const hod_op_call *c, hod_tensor *out);
+    bool watches; /* it records nothing: every operator runs at once, as if nobody listened */
 } hod_recorder;
 
 typedef struct hod_tape_hook {

@@ -7,7 +7,7 @@
  *     PICK2(OF_hod_neg(g), 0, NULL, rule)     -> 0
  *     PICK2(OF_NODIFF("why"), 0, NULL, rule)  -> HOD_OPF_NODIFF
  */
-#include "ops/rules.h"
+#include "ops/fused.h"
 
 #define PLAIN 0
 #define FLOATS HOD_OPF_FLOAT_ONLY
@@ -57,7 +57,7 @@
 #define TERNARY(name, doc, expression, da, db, dc, flags, low, high)                               \
     POINTWISE_ROW(name, doc, 3, none, #expression, da, flags, low, high)
 
-#define OWN_ROW(id, doc_, class_, arity_, attrs_, derivative, flags_, low_, high_, run)            \
+#define OWN_ROW(id, doc_, class_, arity_, attrs_, shape_, derivative, flags_, low_, high_, run)    \
     [HOD_OP_##id] = {.name = #id,                                                                  \
                      .doc = doc_,                                                                  \
                      .class = class_,                                                              \
@@ -65,22 +65,25 @@
                      .attrs = HOD_ATTRS_##attrs_,                                                  \
                      .low = low_,                                                                  \
                      .high = high_,                                                                \
-                     .shape = hod__shape_##id,                                                     \
+                     .shape = hod__shape_##shape_,                                                 \
                      run,                                                                          \
                      DERIVATIVE(id, derivative, flags_)},
 #define POINTWISE(name, doc, arity, attrs, derivative, flags, low, high)                           \
     POINTWISE_ROW(name, doc, arity, attrs, "a", derivative, flags, low, high)
 #define VIEW(name, doc, arity, attrs, derivative, flags, low, high)                                \
-    OWN_ROW(name, doc, HOD_VIEW, arity, attrs, derivative, flags, low, high,                       \
+    OWN_ROW(name, doc, HOD_VIEW, arity, attrs, name, derivative, flags, low, high,                 \
             .view = hod__view_##name)
 #define SOURCE(name, doc, arity, attrs, derivative, flags, low, high)                              \
-    OWN_ROW(name, doc, HOD_SOURCE, arity, attrs, derivative, flags, low, high,                     \
+    OWN_ROW(name, doc, HOD_SOURCE, arity, attrs, name, derivative, flags, low, high,               \
             .eval = hod__eval_##name)
 #define KERNEL(name, doc, arity, attrs, derivative, flags, low, high)                              \
-    OWN_ROW(name, doc, HOD_KERNEL, arity, attrs, derivative, flags, low, high,                     \
+    OWN_ROW(name, doc, HOD_KERNEL, arity, attrs, name, derivative, flags, low, high,               \
             .eval = hod__eval_##name)
+#define FUSED(name, doc, arity, attrs, shape_, eval_, derivative, flags, low, high)                \
+    OWN_ROW(name, doc, HOD_FUSED, arity, attrs, shape_, derivative, flags, low, high,              \
+            .eval = hod__eval_##eval_)
 #define EFFECT(name, doc, arity, attrs, derivative, flags, low, high)                              \
-    OWN_ROW(name, doc, HOD_EFFECT, arity, attrs, derivative, flags, low, high,                     \
+    OWN_ROW(name, doc, HOD_EFFECT, arity, attrs, name, derivative, flags, low, high,               \
             .eval = hod__eval_##name)
 #define REDUCE(name, doc, start, expression, derivative, flags, low, high)                         \
     REDUCE_ROW(name, doc, #start, expression, derivative, flags, low, high)

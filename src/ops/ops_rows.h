@@ -15,5 +15,6 @@
 #define VIEW(name, ...) OP(name, __VA_ARGS__)
 #define SOURCE(name, ...) OP(name, __VA_ARGS__)
 #define KERNEL(name, ...) OP(name, __VA_ARGS__)
+#define FUSED(name, ...) OP(name, __VA_ARGS__)
 #define EFFECT(name, ...) OP(name, __VA_ARGS__)
 #include "ops/ops.def"

@@ -12,7 +12,7 @@
 #ifndef HOD_OPS_ROWS_H
 #define HOD_OPS_ROWS_H
 
-#include "ops/op.h"
+#include "ops/fused.h"
 
 /* n results `so` apart, operand k from in[k] on, s[k] apart. */
 typedef void hod_row(int64_t n, void *out, int64_t so, const void *const *in, const int64_t *s);
@@ -36,6 +36,27 @@ typedef struct hod_folder {
     bool (*takes)(const void *x, int64_t from, int64_t by);
 } hod_folder;
 
+/* A FUSED row over w neighbouring lines from (o, j0) on; see fused.h. */
+typedef void hod_fused_run(const struct hod_fused_call *c, int64_t o, int64_t j0, int64_t w);
+
+/* Normalisation of set s, or of m neighbouring sets that lie across memory. Gradients of weights are
+ * added to dw and db. */
+typedef struct hod_norm_rows {
+    void (*forward)(const hod_norm_call *c, int64_t s);
+    void (*back)(const hod_norm_call *c, int64_t s, double *dw, double *db);
+    void (*across)(const hod_norm_call *c, int64_t s, int64_t m);
+    void (*across_back)(const hod_norm_call *c, int64_t s, int64_t m, double *dw, double *db);
+} hod_norm_rows;
+
+/* A loss of n elements: each, their sum, and gradients for the predictions (input 0) or targets; g has
+ * one element for all, or one for each. */
+typedef struct hod_loss_row {
+    void (*each)(int64_t n, const void *x, const void *t, double number, void *out);
+    double (*sum)(int64_t n, const void *x, const void *t, double number);
+    void (*back)(int64_t n, const void *x, const void *t, double number, const void *g, bool one,
+                 int input, void *out);
+} hod_loss_row;
+
 typedef struct hod_rows {
     const char *name;
     hod_row *const
@@ -43,6 +64,9 @@ typedef struct hod_rows {
     hod_row *const *near; /* [operator]: quick twins of some rows of f32, else NULL; near_tmpl.c */
     hod_cast_row *const *cast[HOD_DTYPES]; /* [from][to] */
     const hod_folder *fold[HOD_DTYPES];    /* [type of the input][operator] */
+    hod_fused_run *const *fused[HOD_DTYPES]; /* [type of the inputs][operator]: f32, f64 */
+    hod_norm_rows norm[2];                   /* f32, f64 */
+    const hod_loss_row *loss[2];             /* f32, f64: [loss] */
     void (*uniform)(int64_t n, float *out, uint64_t key, uint64_t stream, uint64_t index);
 } hod_rows;
 

@@ -40,6 +40,27 @@ enum { LANE_BYTES = 256, INDEX_BLOCK = 4096 }; /* accumulators of a fold; elemen
 
 #include "ops/near_tmpl.c"
 
+#define TYPED_BODY "ops/fused_tmpl.c"
+#define ELEM_F32
+#include "ops/typed_tmpl.h"
+#define ELEM_F64
+#include "ops/typed_tmpl.h"
+#undef TYPED_BODY
+
+#define TYPED_BODY "ops/loss_tmpl.c"
+#define ELEM_F32
+#include "ops/typed_tmpl.h"
+#define ELEM_F64
+#include "ops/typed_tmpl.h"
+#undef TYPED_BODY
+
+#define TYPED_BODY "ops/norm_tmpl.c"
+#define ELEM_F32
+#include "ops/typed_tmpl.h"
+#define ELEM_F64
+#include "ops/typed_tmpl.h"
+#undef TYPED_BODY
+
 #define TYPED_BODY "ops/rows_body_tmpl.c"
 #include "ops/all_types_tmpl.h"
 #undef TYPED_BODY
@@ -80,5 +101,9 @@ const hod_rows ROWS = {
     .near = near_rows,
     .cast = OF_EACH_TYPE(casts),
     .fold = OF_EACH_TYPE(folders),
+    .fused = {[HOD_F32] = fused_f32, [HOD_F64] = fused_f64},
+    .loss = {losses_f32, losses_f64},
+    .norm = {{norm_f32, norm_back_f32, norm_across_f32, norm_across_back_f32},
+             {norm_f64, norm_back_f64, norm_across_f64, norm_across_back_f64}},
     .uniform = uniform_row,
 };

@@ -1,5 +1,5 @@
-/* Reductions that are compositions: deviations, norms, sums of exponentials, extremes with their
- * place. 16-bit floats are computed in f32, as in norm.c. */
+/* Reductions that are compositions: deviations, norms, extremes with their place. 16-bit floats are
+ * computed in f32, as in norm.c. */
 #include "ops/rules.h"
 #include <math.h>
 
@@ -73,44 +73,6 @@ hod_tensor *hod_norm_over(hod_tensor *x, double p, hod_shape dims, bool keepdim)
 hod_tensor *hod_norm(hod_tensor *x, double p)
 {
     return x ? hod_norm_over(x, p, all_dims(x), false) : NULL;
-}
-
-/* ---- sums of exponentials ---- */
-
-/* t without the dimensions of `dims`, which have size 1 in it. */
-static hod_tensor *dropped(hod_tensor *t, const hod_shape *dims)
-{
-    if (!t)
-        return NULL;
-    uint32_t bits = 0;
-    for (int i = 0; i < dims->n; i++)
-        bits |= 1u << (dims->d[i] < 0 ? dims->d[i] + t->ndim : dims->d[i]);
-    hod_shape s = {.n = 0};
-    for (int i = 0; i < t->ndim; i++)
-        if (!(bits >> i & 1))
-            s.d[s.n++] = t->shape[i];
-    return hod_reshape(t, s);
-}
-
-hod_tensor *hod_logsumexp_over(hod_tensor *x, hod_shape dims, bool keepdim)
-{
-    hod_tensor *c = hod__computed(x);
-    hod_tensor *most = c ? hod_amax_over(hod__stop_gradient(c), dims, true) : NULL;
-    if (!most)
-        return NULL;
-    hod_tensor *shift = hod_where(hod_isfinite(most), most, number(c, 0));
-    hod_tensor *sum = hod_sum_over(hod_exp(hod_sub(c, shift)), dims, true);
-    hod_tensor *dead = hod_eq_scalar(sum, 0); /* all -inf: no gradient comes through either */
-    hod_tensor *value = hod_add(hod_log(hod_where(dead, number(c, 1), sum)), shift);
-    hod_tensor *y = hod_where(dead, number(c, -(double)INFINITY), value);
-    return hod__like(keepdim ? y : dropped(y, &dims), x);
-}
-
-hod_tensor *hod_logsumexp(hod_tensor *x, int dim, bool keepdim)
-{
-    if (hod__null("logsumexp", "x", x) || hod__dim("logsumexp", dim, x->ndim) < 0)
-        return NULL;
-    return hod_logsumexp_over(x, HOD_SHAPE(dim), keepdim);
 }
 
 /* ---- extremes with their place ---- */

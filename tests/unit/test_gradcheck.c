@@ -3,6 +3,7 @@
  * comes into the table unproven. */
 #include "autograd/autograd.h"
 #include "harness.h"
+#include "ops/fused.h"
 #include <hod/functional.h>
 #include <hod/movement.h>
 #include <hod/random.h>
@@ -133,6 +134,26 @@ static int64_t special(op_case *c, hod_op op)
          .n = 4,
          .shape = {S(1, 2, 3, 2), S(1, 1, 4, 2), S(1, 1, 4, 3), S(3, 4)},
          .attrs.attention = {.scale = 0.5, .causal = true}},
+        {.op = HOD_OP_softmax, .n = 1, .shape = {S(2, 3, 2)}, .attrs.dim.dim = 1},
+        {.op = HOD_OP_log_softmax, .n = 1, .shape = {S(2, 3)}, .attrs.dim.dim = 1},
+        {.op = HOD_OP_logsumexp, .n = 1, .shape = {S(2, 3, 2)}, .attrs.dim.dim = 1},
+        {.op = HOD_OP_cross_entropy,
+         .n = 2,
+         .shape = {S(2, 3, 2), S(2, 1, 2)},
+         .attrs.cross_entropy = {.dim = 1, .ignored = -100, .smoothing = 0.2},
+         .index_input = 2},
+        {.op = HOD_OP_norm, /* as batch norm, as layer norm, and as rms norm without weights */
+         .n = 3,
+         .shape = {S(2, 3, 2), S(3), S(3)},
+         .attrs.norm = {.sets = 3, .pieces = 2, .n = 2, .run = 2, .groups = 3, 1e-3, true}},
+        {.op = HOD_OP_norm,
+         .n = 3,
+         .shape = {S(2, 3), S(3), S(3)},
+         .attrs.norm = {.sets = 2, .pieces = 1, .n = 3, .run = 1, .groups = 1, 1e-3, true}},
+        {.op = HOD_OP_norm,
+         .n = 1,
+         .shape = {S(2, 4)},
+         .attrs.norm = {.sets = 2, .pieces = 1, .n = 4, .run = 1, .groups = 1, 1e-3, false}},
         {.op = HOD_OP_contiguous, .n = 1, .shape = {S(2, 3)}},
         {.op = HOD_OP_scatter, /* indices come twice: the last one stays */
          .n = 3,
@@ -154,6 +175,18 @@ static int64_t special(op_case *c, hod_op op)
         if (cases[i].op == op)
             c[n++] = cases[i];
     return n;
+}
+
+/* Every loss of elements, with its kink where none of the inputs is. */
+static int64_t losses(op_case *c, hod_op op)
+{
+    bool is = op == HOD_OP_loss_each || op == HOD_OP_loss_sum;
+    for (int k = 0; is && k < HOD_LOSSES; k++)
+        c[k] = (op_case){.op = op,
+                         .n = 2,
+                         .shape = {S(2, 3), S(2, 3)},
+                         .attrs.loss = {.loss = k, .number = 0.3}};
+    return is ? HOD_LOSSES : 0;
 }
 
 /* x (2,2,5,6), w (4,1,3,2) in two groups, uneven padding, stride and dilation: y (2,4,3,3) */
@@ -277,6 +310,7 @@ static int64_t cases_of(op_case *c, hod_op op)
         return 2;
     }
     int64_t n = special(c, op);
+    n = n ? n : losses(c, op);
     n = n ? n : convolution(c, op);
     n = n ? n : surroundings(c, op);
     n = n ? n : resizing(c, op);

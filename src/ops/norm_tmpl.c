@@ -1,0 +1,227 @@
+/* The kernels of normalisation for one `real` (norm_rows.c says over what): rows_tmpl.c includes it
+ * for f32 and f64. Sums are of f64, in an order that depends on sizes alone. */
+
+/* Adds up what an expression is over n elements; or two of them. */
+#define ADD_UP(sum, value)                                                                         \
+    {                                                                                              \
+        wide all_ = 0;                                                                             \
+        PRAGMA(omp simd reduction(+ : all_))                                                       \
+        for (int64_t e = 0; e < n; e++)                                                            \
+            all_ += (wide)(value);                                                                 \
+        sum += all_;                                                                               \
+    }
+#define ADD_UP2(sum, value, sum2, value2)                                                          \
+    {                                                                                              \
+        wide all_ = 0, all2_ = 0;                                                                  \
+        PRAGMA(omp simd reduction(+ : all_, all2_))                                                \
+        for (int64_t e = 0; e < n; e++) {                                                          \
+            all_ += (wide)(value);                                                                 \
+            all2_ += (wide)(value2);                                                               \
+        }                                                                                          \
+        sum += all_;                                                                               \
+        sum2 += all2_;                                                                             \
+    }
+#define PRAGMA(text) _Pragma(#text)
+
+/* Of set s: its mean (0 where nothing is centred) and 1 / sqrt(variance + eps). */
+static void T(moments)(const hod_norm_call *c, int64_t s, real *mean, real *scale)
+{
+    const hod_attrs_norm *a = c->attrs;
+    const int64_t n = a->n;
+    const wide count = (wide)(n * a->pieces);
+    wide sum = 0, square = 0;
+    if (a->given) {
+        *mean = ((const real *)c->mean)[s];
+        *scale = r_rsqrt(((const real *)c->var)[s] + (real)a->eps);
+        return;
+    }
+    for (int64_t p = 0; a->centred && p < a->pieces; p++) {
+        const real *x = (const real *)c->x + (p * a->sets + s) * n;
+        ADD_UP(sum, x[e])
+    }
+    const real m = *mean = (real)(sum / count);
+    for (int64_t p = 0; p < a->pieces; p++) {
+        const real *x = (const real *)c->x + (p * a->sets + s) * n;
+        ADD_UP(square, (x[e] - m) * (x[e] - m))
+    }
+    *scale = r_rsqrt((real)(square / count) + (real)a->eps);
+}
+
+static void T(norm)(const hod_norm_call *c, int64_t s)
+{
+    const hod_attrs_norm *a = c->attrs;
+    const int64_t n = a->n, runs = n / a->run, first = s % a->groups * runs;
+    const real *w = c->w ? (const real *)c->w + first : NULL;
+    const real *b = c->b ? (const real *)c->b + first : NULL;
+    real mean, scale;
+    T(moments)(c, s, &mean, &scale);
+    for (int64_t p = 0; p < a->pieces; p++) {
+        int64_t at = (p * a->sets + s) * n;
+        const real *restrict x = (const real *)c->x + at;
+        real *restrict y = (real *)c->y + at;
+        if (!w)
+            for (int64_t e = 0; e < n; e++)
+                y[e] = (x[e] - mean) * scale;
+        else if (a->run == 1 && b)
+            for (int64_t e = 0; e < n; e++)
+                y[e] = (x[e] - mean) * scale * w[e] + b[e];
+        else if (a->run == 1)
+            for (int64_t e = 0; e < n; e++)
+                y[e] = (x[e] - mean) * scale * w[e];
+        else
+            for (int64_t r = 0; r < runs; r++) {
+                const real wr = w[r], br = b ? b[r] : 0;
+                for (int64_t e = r * a->run; e < (r + 1) * a->run; e++)
+                    y[e] = (x[e] - mean) * scale * wr + br;
+            }
+    }
+}
+
+/* Gradients of set s. With h = (x - mean) scale and u = g w,
+ *
+ *     dx = scale (u - mean(u) - h mean(u h)), without mean(u) where nothing is centred,
+ *          and without both where the statistics are given
+ *     dw = sum of g h        db = sum of g            over the elements that have the weight
+ */
+static void T(norm_back)(const hod_norm_call *c, int64_t s, double *dw, double *db)
+{
+    const hod_attrs_norm *a = c->attrs;
+    const int64_t runs = a->n / a->run, first = s % a->groups * runs;
+    const real *w = c->w ? (const real *)c->w + first : NULL;
+    const wide count = (wide)(a->n * a->pieces);
+    real mean, scale;
+    wide su = 0, suh = 0;
+    T(moments)(c, s, &mean, &scale);
+    for (int64_t p = 0; p < a->pieces; p++) {
+        int64_t at = (p * a->sets + s) * a->n;
+        const real *restrict x = (const real *)c->x + at, *restrict g = (const real *)c->g + at;
+        if (a->run == 1 && w) {
+            const int64_t n = a->n;
+            ADD_UP2(su, g[e] * w[e], suh, g[e] * w[e] * ((x[e] - mean) * scale))
+            continue;
+        }
+        const int64_t n = w ? a->run : a->n;
+        for (int64_t r = 0; r < a->n / n; r++, x += n, g += n) {
+            wide sg = 0, sgh = 0;
+            ADD_UP2(sg, g[e], sgh, g[e] * ((x[e] - mean) * scale))
+            su += sg * (w ? (wide)w[r] : 1);
+            suh += sgh * (w ? (wide)w[r] : 1);
+            if (w) {
+                dw[first + r] += sgh;
+                db[first + r] += sg;
+            }
+        }
+    }
+    const real less = a->centred && !a->given ? (real)(su / count) : 0;
+    const real along = a->given ? 0 : (real)(suh / count);
+    for (int64_t p = 0; p < a->pieces; p++) {
+        int64_t at = (p * a->sets + s) * a->n;
+        const real *restrict x = (const real *)c->x + at, *restrict g = (const real *)c->g + at;
+        real *restrict dx = (real *)c->y + at;
+        double *restrict dwr = dw + first, *restrict dbr = db + first;
+        if (a->run == 1 && w)
+            for (int64_t e = 0; e < a->n; e++) {
+                const real h = (x[e] - mean) * scale;
+                dx[e] = scale * (g[e] * w[e] - less - h * along);
+                dwr[e] += (double)(g[e] * h);
+                dbr[e] += (double)g[e];
+            }
+        else
+            for (int64_t r = 0, n = w ? a->run : a->n; r < a->n / n; r++) {
+                const real wr = w ? w[r] : 1;
+                for (int64_t e = r * n; e < (r + 1) * n; e++)
+                    dx[e] = scale * (g[e] * wr - less - (x[e] - mean) * scale * along);
+            }
+    }
+}
+
+/* ---- sets across memory: pieces of one element; m neighbouring sets from s on ---- */
+
+#define ACROSS(sum, value)                                                                         \
+    for (int64_t j = 0; j < m; j++)                                                                \
+        sum[j] = 0;                                                                                \
+    for (int64_t p = 0; p < a->pieces; p++) {                                                      \
+        const int64_t at = p * a->sets + s;                                                        \
+        for (int64_t j = 0; j < m; j++)                                                            \
+            sum[j] += (wide)(value);                                                               \
+    }
+#define ACROSS2(sum, value, sum2, value2)                                                          \
+    for (int64_t j = 0; j < m; j++)                                                                \
+        sum[j] = sum2[j] = 0;                                                                      \
+    for (int64_t p = 0; p < a->pieces; p++) {                                                      \
+        const int64_t at = p * a->sets + s;                                                        \
+        for (int64_t j = 0; j < m; j++) {                                                          \
+            sum[j] += (wide)(value);                                                               \
+            sum2[j] += (wide)(value2);                                                             \
+        }                                                                                          \
+    }
+
+static void T(moments_across)(const hod_norm_call *c, int64_t s, int64_t m, real *mean, real *scale)
+{
+    const hod_attrs_norm *a = c->attrs;
+    const real *restrict x = c->x;
+    wide sum[HOD_LINES_AT_ONCE];
+    for (int64_t j = 0; j < m && a->given; j++) {
+        mean[j] = ((const real *)c->mean)[s + j];
+        scale[j] = r_rsqrt(((const real *)c->var)[s + j] + (real)a->eps);
+    }
+    if (a->given)
+        return;
+    ACROSS(sum, x[at + j])
+    for (int64_t j = 0; j < m; j++)
+        mean[j] = a->centred ? (real)(sum[j] / (wide)a->pieces) : 0;
+    ACROSS(sum, (x[at + j] - mean[j]) * (x[at + j] - mean[j]))
+    for (int64_t j = 0; j < m; j++)
+        scale[j] = r_rsqrt((real)(sum[j] / (wide)a->pieces) + (real)a->eps);
+}
+
+static void T(norm_across)(const hod_norm_call *c, int64_t s, int64_t m)
+{
+    const hod_attrs_norm *a = c->attrs;
+    const real *restrict x = c->x;
+    real *restrict y = c->y, mean[HOD_LINES_AT_ONCE], scale[HOD_LINES_AT_ONCE];
+    real w[HOD_LINES_AT_ONCE], b[HOD_LINES_AT_ONCE];
+    T(moments_across)(c, s, m, mean, scale);
+    for (int64_t j = 0; j < m; j++) {
+        w[j] = c->w ? ((const real *)c->w)[s + j] : 1;
+        b[j] = c->b ? ((const real *)c->b)[s + j] : 0;
+    }
+    for (int64_t p = 0; p < a->pieces; p++) {
+        const int64_t at = p * a->sets + s;
+        for (int64_t j = 0; j < m; j++)
+            y[at + j] = (x[at + j] - mean[j]) * scale[j] * w[j] + b[j];
+    }
+}
+
+static void T(norm_across_back)(const hod_norm_call *c, int64_t s, int64_t m, double *dw,
+                                double *db)
+{
+    const hod_attrs_norm *a = c->attrs;
+    const real *restrict x = c->x, *restrict g = c->g;
+    real *restrict dx = c->y, mean[HOD_LINES_AT_ONCE], scale[HOD_LINES_AT_ONCE];
+    real w[HOD_LINES_AT_ONCE], less[HOD_LINES_AT_ONCE], along[HOD_LINES_AT_ONCE];
+    wide sg[HOD_LINES_AT_ONCE], sgh[HOD_LINES_AT_ONCE];
+    T(moments_across)(c, s, m, mean, scale);
+    ACROSS2(sg, g[at + j], sgh, g[at + j] * ((x[at + j] - mean[j]) * scale[j]))
+    for (int64_t j = 0; j < m; j++) {
+        w[j] = c->w ? ((const real *)c->w)[s + j] : 1;
+        less[j] = a->centred && !a->given ? w[j] * (real)(sg[j] / (wide)a->pieces) : 0;
+        along[j] = a->given ? 0 : w[j] * (real)(sgh[j] / (wide)a->pieces);
+    }
+    for (int64_t j = 0; j < m && c->w; j++) {
+        dw[s + j] += sgh[j];
+        db[s + j] += sg[j];
+    }
+    for (int64_t p = 0; p < a->pieces; p++) {
+        const int64_t at = p * a->sets + s;
+        for (int64_t j = 0; j < m; j++)
+            dx[at + j] = scale[j] *
+                         (g[at + j] * w[j] - less[j] - (x[at + j] - mean[j]) * scale[j] * along[j]);
+    }
+}
+
+#undef ADD_UP
+#undef ADD_UP2
+#undef ACROSS2
+#undef PRAGMA
+#undef ACROSS

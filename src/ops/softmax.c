@@ -1,0 +1,150 @@
+/* Softmax, its logarithm, and logarithms of sums of exponentials: compositions, and FUSED rows that
+ * are the same in one kernel (fused.h). 16-bit floats are computed in f32, as in norm.c. */
+#include "ops/fused.h"
+#include <math.h>
+
+static hod_tensor *number(const hod_tensor *like, double value)
+{
+    return hod_full((hod_dtype)like->dtype, HOD_SHAPE(), value);
+}
+
+/* ---- compositions ---- */
+
+/* The greatest along dim, to subtract before exp; 0 where it is not finite, so that -inf rows give
+ * exp(-inf) = 0 and no NaN, and 0 of nothing. Constant for gradients: a shift cancels. */
+static hod_tensor *shift_of(hod_tensor *x, int dim)
+{
+    if (hod_tensor_size(x, dim) == 0)
+        return number(x, 0);
+    hod_tensor *m = hod_amax_keep(hod__stop_gradient(x), dim);
+    return m ? hod_where(hod_isfinite(m), m, number(m, 0)) : NULL;
+}
+
+static hod_tensor *composed_softmax(hod_tensor *x, int dim)
+{
+    hod_tensor *e = hod_exp(hod_sub(x, shift_of(x, dim)));
+    if (!e)
+        return NULL;
+    hod_tensor *sum = hod_sum_keep(e, dim);
+    hod_tensor *safe = hod_where(hod_eq_scalar(sum, 0), hod_full_like(sum, 1), sum);
+    return hod_div(e, safe);
+}
+
+static hod_tensor *composed_log_softmax(hod_tensor *x, int dim)
+{
+    hod_tensor *z = hod_sub(x, shift_of(x, dim));
+    return z ? hod_sub(z, hod_log(hod_sum_keep(hod_exp(z), dim))) : NULL;
+}
+
+static hod_tensor *composed_logsumexp(hod_tensor *x, hod_shape dims)
+{
+    hod_tensor *most = hod_amax_over(hod__stop_gradient(x), dims, true);
+    if (!most)
+        return NULL;
+    hod_tensor *shift = hod_where(hod_isfinite(most), most, number(x, 0));
+    hod_tensor *sum = hod_sum_over(hod_exp(hod_sub(x, shift)), dims, true);
+    hod_tensor *dead = hod_eq_scalar(sum, 0); /* all -inf: no gradient comes through either */
+    hod_tensor *value = hod_add(hod_log(hod_where(dead, number(x, 1), sum)), shift);
+    return hod_where(dead, number(x, -(double)INFINITY), value);
+}
+
+/* ---- derivatives ---- */
+
+hod_tensor *hod__vjp_softmax(const hod_vjp *v, int i)
+{
+    (void)i;
+    if (hod__fuses_back())
+        return hod__op(HOD_OP_softmax_back, v->attrs, 2, (hod_tensor *[]){v->y, v->g});
+    hod_tensor *share = hod_sum_keep(hod_mul(v->y, v->g), v->attrs->dim.dim);
+    return hod_mul(v->y, hod_sub(v->g, share));
+}
+
+hod_tensor *hod__vjp_log_softmax(const hod_vjp *v, int i)
+{
+    (void)i;
+    if (hod__fuses_back())
+        return hod__op(HOD_OP_log_softmax_back, v->attrs, 2, (hod_tensor *[]){v->y, v->g});
+    hod_tensor *share = hod_sum_keep(v->g, v->attrs->dim.dim);
+    return hod_sub(v->g, hod_mul(hod_exp(v->y), share));
+}
+
+/* Nothing comes back into a line of -inf. */
+hod_tensor *hod__vjp_logsumexp(const hod_vjp *v, int i)
+{
+    (void)i;
+    hod_tensor *x = v->x[0], *y = v->y;
+    if (hod__fuses_back())
+        return hod__op(HOD_OP_logsumexp_back, v->attrs, 3, (hod_tensor *[]){x, y, v->g});
+    hod_tensor *dead = hod_eq(y, number(y, -(double)INFINITY));
+    hod_tensor *share = hod_exp(hod_sub(x, hod_where(dead, number(y, 0), y)));
+    return hod_mul(hod_where(dead, number(y, 0), v->g), share);
+}
+
+/* ---- fronts ---- */
+
+/* x in the type to compute in, and dim counted from the front; NULL with an error. */
+static hod_tensor *checked(const char *name, hod_tensor *x, int *dim)
+{
+    if (hod__null(name, "x", x) || (*dim = hod__dim(name, *dim, x->ndim)) < 0)
+        return NULL;
+    return hod__computed(x);
+}
+
+static hod_tensor *along(hod_op op, hod_tensor *x, int dim)
+{
+    hod_attrs a;
+    memset(&a, 0, sizeof a);
+    a.dim.dim = dim;
+    return hod__op(op, &a, 1, &x);
+}
+
+hod_tensor *hod_softmax(hod_tensor *x, int dim)
+{
+    hod_tensor *c = checked("softmax", x, &dim);
+    if (!c)
+        return NULL;
+    return hod__like(hod__fuses(c) ? along(HOD_OP_softmax, c, dim) : composed_softmax(c, dim), x);
+}
+
+hod_tensor *hod_log_softmax(hod_tensor *x, int dim)
+{
+    hod_tensor *c = checked("log_softmax", x, &dim);
+    if (!c)
+        return NULL;
+    return hod__like(
+        hod__fuses(c) ? along(HOD_OP_log_softmax, c, dim) : composed_log_softmax(c, dim), x);
+}
+
+/* t without the dimensions of `dims`, which have size 1 in it. */
+static hod_tensor *dropped(hod_tensor *t, const hod_shape *dims)
+{
+    if (!t)
+        return NULL;
+    uint32_t bits = 0;
+    for (int i = 0; i < dims->n; i++)
+        bits |= 1u << (dims->d[i] < 0 ? dims->d[i] + t->ndim : dims->d[i]);
+    hod_shape s = {.n = 0};
+    for (int i = 0; i < t->ndim; i++)
+        if (!(bits >> i & 1))
+            s.d[s.n++] = t->shape[i];
+    return hod_reshape(t, s);
+}
+
+hod_tensor *hod_logsumexp_over(hod_tensor *x, hod_shape dims, bool keepdim)
+{
+    hod_tensor *c = hod__computed(x);
+    if (!c)
+        return NULL;
+    int dim = dims.n == 1 ? (int)dims.d[0] : -1 - c->ndim;
+    dim += dim < 0 ? c->ndim : 0;
+    hod_tensor *y = dim >= 0 && dim < c->ndim && hod__fuses(c) ? along(HOD_OP_logsumexp, c, dim)
+                                                               : composed_logsumexp(c, dims);
+    return hod__like(keepdim ? y : dropped(y, &dims), x);
+}
+
+hod_tensor *hod_logsumexp(hod_tensor *x, int dim, bool keepdim)
+{
+    if (hod__null("logsumexp", "x", x) || hod__dim("logsumexp", dim, x->ndim) < 0)
+        return NULL;
+    return hod_logsumexp_over(x, HOD_SHAPE(dim), keepdim);
+}
