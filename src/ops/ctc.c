@@ -77,7 +77,7 @@ hod_tensor *hod__vjp_ctc(const hod_vjp *v, int i)
 hod_tensor *hod__vjp_ctc_back(const hod_vjp *v, int i)
 {
     if (i == 0)
-        return HOD_FAIL(STATE, "ctc: its gradient is not differentiable for the log probabilities");
+        return HOD_FAIL(STATE, "ctc: it can be differentiated once only for the log probabilities");
     if (i < 3)
         return HOD_NO_GRADIENT;
     hod_tensor *one = hod_full((hod_dtype)v->meta[3].dtype, HOD_SHAPE(v->meta[3].shape[0]), 1);
@@ -504,16 +504,20 @@ static int check_data(const ctc_job *job, const hod_tensor *target, int64_t *sta
             return HOD_FAIL_RC(VALUE, "ctc: input length %lld of sample %lld is outside 0..%lld",
                                (long long)frames, (long long)n, (long long)job->t);
         if (labels < 0 || labels > room - (target->ndim == 2 ? 0 : at))
-            return HOD_FAIL_RC(VALUE, "ctc: target length %lld of sample %lld with targets %s",
-                               (long long)labels, (long long)n, HOD_SHAPE_TEXT(target));
+            return HOD_FAIL_RC(VALUE,
+                               "ctc: target length %lld of sample %lld, with targets %s of which "
+                               "%lld are left",
+                               (long long)labels, (long long)n, HOD_SHAPE_TEXT(target),
+                               (long long)(room - (target->ndim == 2 ? 0 : at)));
         start[n] = target->ndim == 2 ? n * room : at;
         at += labels;
         *longest = HOD_MAX(*longest, labels);
         for (int64_t k = 0; k < labels; k++) {
             int64_t label = job->target[start[n] + k];
             if (label < 0 || label >= job->c || label == job->blank)
-                return HOD_FAIL_RC(VALUE, "ctc: label %lld of sample %lld is %s", (long long)label,
-                                   (long long)n, label == job->blank ? "the blank" : "no class");
+                return HOD_FAIL_RC(VALUE, "ctc: label %lld of sample %lld is %s of %lld classes",
+                                   (long long)label, (long long)n,
+                                   label == job->blank ? "the blank" : "none", (long long)job->c);
         }
     }
     return 0;

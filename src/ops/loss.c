@@ -17,6 +17,9 @@
 
 hod_tensor *hod_loss_mean(hod_loss loss)
 {
+    if (hod__null("loss_mean", "the sum", loss.sum) ||
+        hod__null("loss_mean", "the weight", loss.weight))
+        return NULL;
     return hod_div(loss.sum, loss.weight);
 }
 

@@ -196,8 +196,9 @@ static hod_tensor *bins(hod_tensor *x, hod_tensor *weights, int64_t least)
     if (n > 0 && extremes(x, &low, &high) != 0)
         return NULL;
     if (low < 0 || high > INT64_MAX / 16)
-        return HOD_FAIL(VALUE, "bincount: of numbers from %lld to %lld", (long long)low,
-                        (long long)high);
+        return HOD_FAIL(
+            VALUE, "bincount: of numbers from %lld to %lld, wanted 0 or more, and memory for all",
+            (long long)low, (long long)high);
     size = HOD_MAX(size, high + 1);
     hod_attrs a;
     memset(&a, 0, sizeof a);

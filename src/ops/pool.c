@@ -84,8 +84,7 @@ static taps taps_of(const window *w, int64_t kx, int64_t begin, int64_t end)
 static int pooled(const char *name, const hod_attrs_pool *a, const hod_meta *x, hod_meta *y)
 {
     if (x->ndim != 4)
-        return HOD_FAIL_RC(ARGUMENT, "%s: of %s, which has no four dimensions", name,
-                           HOD_META_TEXT(x));
+        return HOD_FAIL_RC(ARGUMENT, "%s: of %s, wanted (N,C,H,W)", name, HOD_META_TEXT(x));
     *y = *x;
     for (int i = 0; i < 2; i++) {
         if (a->bins[0] || a->bins[1]) {

@@ -26,7 +26,8 @@ static int64_t overhang(const hod_attrs_pool *a, const hod_tensor *x, int i)
     return HOD_MAX(0, last * stride + span - room);
 }
 
-static void attrs_of(const hod_pool2d_options *o, hod_attrs *a)
+/* -1 where a padding is more than half of the window: one at the border would see nothing. */
+static int attrs_of(const char *name, const hod_pool2d_options *o, hod_attrs *a)
 {
     memset(a, 0, sizeof *a);
     bool padded =
@@ -43,14 +44,22 @@ static void attrs_of(const hod_pool2d_options *o, hod_attrs *a)
     for (int i = 0; i < 4; i++)
         a->pool.padding[i] = padded ? o->padding_tlbr[i] : o->padding;
     a->pool.count_include_pad = !o->exclude_pad || o->divisor;
+    for (int i = 0; i < 4; i++) {
+        int64_t kernel = a->pool.kernel[i % 2], spread = a->pool.dilation[i % 2];
+        bool huge = kernel > INT32_MAX || spread > INT32_MAX; /* refused with the sizes */
+        if (!huge && kernel > 0 && a->pool.padding[i] > ((kernel - 1) * spread + 1) / 2)
+            return HOD_FAIL_RC(ARGUMENT, "%s: padding %lld is more than half of a window of %lld",
+                               name, (long long)a->pool.padding[i],
+                               (long long)((kernel - 1) * spread + 1));
+    }
+    return 0;
 }
 
 hod_tensor *hod_max_pool2d_with(hod_tensor *x, hod_pool2d_options o)
 {
     hod_attrs a;
-    if (!x)
+    if (!x || attrs_of("max_pool2d", &o, &a) != 0)
         return NULL;
-    attrs_of(&o, &a);
     for (int i = 0; i < 2 && o.ceil_mode; i++)
         a.pool.padding[2 + i] += overhang(&a.pool, x, i);
     return hod__op(HOD_OP_max_pool2d, &a, 1, &x);
@@ -85,9 +94,8 @@ hod_tensor *hod_avg_pool2d_with(hod_tensor *x, hod_pool2d_options o)
 {
     hod_attrs a;
     int64_t over[2] = {0, 0};
-    if (!x)
+    if (!x || attrs_of("avg_pool2d", &o, &a) != 0)
         return NULL;
-    attrs_of(&o, &a);
     for (int i = 0; i < 2 && o.ceil_mode; i++)
         a.pool.padding[2 + i] += over[i] = overhang(&a.pool, x, i);
     bool rescaled = o.divisor || (!o.exclude_pad && (over[0] || over[1]));
@@ -113,8 +121,7 @@ static hod_tensor *line_pool(const char *name, hod_tensor *x, const hod_pool1d_o
                              hod_tensor *(*pool)(hod_tensor *x, hod_pool2d_options o))
 {
     if (x && x->ndim != 3)
-        return HOD_FAIL(ARGUMENT, "%s: of %s, which has no three dimensions", name,
-                        HOD_SHAPE_TEXT(x));
+        return HOD_FAIL(ARGUMENT, "%s: of %s, wanted (N,C,L)", name, HOD_SHAPE_TEXT(x));
     hod_pool2d_options image = {.kernel_hw = {1, o->kernel},
                                 .stride_hw = {1, o->stride ? o->stride : o->kernel},
                                 .padding_tlbr = {0, o->padding, 0, o->padding},
@@ -171,8 +178,7 @@ static hod_tensor *adapt(const char *name, hod_tensor *x, const int64_t out[2], 
 static hod_tensor *adapt_line(const char *name, hod_tensor *x, int64_t length, bool greatest)
 {
     if (x && x->ndim != 3)
-        return HOD_FAIL(ARGUMENT, "%s: of %s, which has no three dimensions", name,
-                        HOD_SHAPE_TEXT(x));
+        return HOD_FAIL(ARGUMENT, "%s: of %s, wanted (N,C,L)", name, HOD_SHAPE_TEXT(x));
     return hod_squeeze(adapt(name, hod_unsqueeze(x, 2), (int64_t[]){1, length}, greatest), 2);
 }
 
@@ -180,8 +186,7 @@ static hod_tensor *adapt_image(const char *name, hod_tensor *x, int64_t height, 
                                bool greatest)
 {
     if (x && x->ndim != 4)
-        return HOD_FAIL(ARGUMENT, "%s: of %s, which has no four dimensions", name,
-                        HOD_SHAPE_TEXT(x));
+        return HOD_FAIL(ARGUMENT, "%s: of %s, wanted (N,C,H,W)", name, HOD_SHAPE_TEXT(x));
     return adapt(name, x, (int64_t[]){height, width}, greatest);
 }
 

@@ -205,13 +205,13 @@ hod_tensor *hod__vjp_gru(const hod_vjp *v, int i)
 hod_tensor *hod__vjp_lstm_back(const hod_vjp *v, int i)
 {
     (void)v;
-    return i == 2 ? HOD_NO_GRADIENT : HOD_FAIL(STATE, "lstm: its gradient is not differentiable");
+    return i == 2 ? HOD_NO_GRADIENT : HOD_FAIL(STATE, "lstm: it can be differentiated once only");
 }
 
 hod_tensor *hod__vjp_gru_back(const hod_vjp *v, int i)
 {
     (void)v;
-    return i == 2 ? HOD_NO_GRADIENT : HOD_FAIL(STATE, "gru: its gradient is not differentiable");
+    return i == 2 ? HOD_NO_GRADIENT : HOD_FAIL(STATE, "gru: it can be differentiated once only");
 }
 
 /* ---- a run over samples ---- */

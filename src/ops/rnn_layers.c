@@ -40,9 +40,8 @@ static run run_lstm(const stack *s, const hod_attrs *a, hod_tensor *x, const hod
 {
     hod_tensor *h = initial(s, s->h, k, x), *c = initial(s, s->c, k, x);
     hod_tensor *state = hod_stack(2, (hod_tensor *[]){h, c}, 0);
-    hod_tensor *b = s->o->no_bias
-                        ? no_bias(s, x)
-                        : hod_add(hod__loss_like(w->b_ih, x), hod__loss_like(w->b_hh, x));
+    hod_tensor *b = s->o->no_bias ? no_bias(s, x)
+                                  : hod_add(hod__loss_like(w->b_ih, x), hod__loss_like(w->b_hh, x));
     hod_tensor *in[] = {hod__loss_like(w->w_hh, x), state, s->lengths, input_part(x, w, NULL), b};
     hod_tensor *r = hod__op(HOD_OP_lstm, a, 5, in);
     int64_t last = a->rnn.reverse ? 0 : -1;
@@ -115,6 +114,10 @@ static int check_weights(const stack *s, const hod_tensor *x, const hod_rnn_weig
         int64_t in = k < s->directions ? x->shape[2] : s->directions * s->hidden;
         int64_t g = s->gates * s->hidden;
         const hod_tensor *a = w[k].w_ih, *b = w[k].w_hh;
+        if (k < s->directions && a->ndim == 2 && a->shape[0] == g && a->shape[1] != in)
+            return HOD_FAIL_RC(ARGUMENT, "%s: input %s has %lld features, weights %s want %lld",
+                               s->name, HOD_SHAPE_TEXT(x), (long long)in, HOD_SHAPE_TEXT(a),
+                               (long long)a->shape[1]);
         if (a->ndim != 2 || a->shape[0] != g || a->shape[1] != in || b->ndim != 2 ||
             b->shape[0] != g || b->shape[1] != s->hidden)
             return HOD_FAIL_RC(ARGUMENT,
@@ -150,7 +153,8 @@ static int prepare(stack *s, hod_tensor *x, const hod_rnn_weights *w, bool one)
         return HOD_FAIL_RC(ARGUMENT, "%s: input %s %s, not floats (T,N,I)", s->name,
                            hod_dtype_name((hod_dtype)x->dtype), HOD_SHAPE_TEXT(x));
     if (o->layers < 0 || !(o->dropout >= 0 && o->dropout <= 1))
-        return HOD_FAIL_RC(ARGUMENT, "%s: %d layers, dropout %g", s->name, o->layers, o->dropout);
+        return HOD_FAIL_RC(ARGUMENT, "%s: %d layers, dropout %g; wanted 1 or more, and 0 to 1",
+                           s->name, o->layers, o->dropout);
     s->layers = o->layers ? o->layers : 1;
     s->directions = o->bidirectional ? 2 : 1;
     s->n = x->shape[1];
@@ -164,6 +168,9 @@ static int prepare(stack *s, hod_tensor *x, const hod_rnn_weights *w, bool one)
                            hod_dtype_name((hod_dtype)lengths->dtype));
     if (lengths && lengths->ndim == 0)
         lengths = hod_unsqueeze(lengths, 0);
+    if (lengths && (lengths->ndim != 1 || lengths->shape[0] != s->n))
+        return HOD_FAIL_RC(ARGUMENT, "%s: lengths %s for %lld samples", s->name,
+                           HOD_SHAPE_TEXT(lengths), (long long)s->n);
     s->lengths = lengths ? hod__cast_to(lengths, HOD_I64)
                          : hod_full(HOD_I64, HOD_SHAPE(s->n), (double)x->shape[0]);
     return s->lengths ? 0 : -1;

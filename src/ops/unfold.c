@@ -44,8 +44,7 @@ int hod__shape_unfold2d(const hod_op_call *c, const hod_meta *in, hod_meta *out)
     const hod_attrs_unfold *a = &c->attrs->unfold;
     int64_t windows[2];
     if (in->ndim != 4)
-        return HOD_FAIL_RC(ARGUMENT, "unfold2d: of %s, which has no four dimensions",
-                           HOD_META_TEXT(in));
+        return HOD_FAIL_RC(ARGUMENT, "unfold2d: of %s, wanted (N,C,H,W)", HOD_META_TEXT(in));
     if (memcmp(in->shape + 2, a->image, sizeof a->image) != 0)
         return HOD_FAIL_RC(ARGUMENT, "unfold2d: %s is no image of %lld by %lld", HOD_META_TEXT(in),
                            (long long)a->image[0], (long long)a->image[1]);

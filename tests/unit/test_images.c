@@ -45,10 +45,14 @@ TEST(images_long_means_are_sums_in_pairs)
 TEST(images_refusals)
 {
     hod_tensor *image = hod_zeros(HOD_F32, HOD_SHAPE(1, 1, 4, 4)), *line = hod_select(image, 2, 0);
-    ERROR_IS("max_pool1d: of (1,1,4,4), which has no three dimensions", hod_max_pool1d(image, 2));
-    ERROR_IS("avg_pool2d: of (1,1,4), which has no four dimensions", hod_avg_pool2d(line, 2));
-    ERROR_IS("adaptive_avg_pool2d: of (1,1,4), which has no four dimensions",
+    ERROR_IS("max_pool1d: of (1,1,4,4), wanted (N,C,L)", hod_max_pool1d(image, 2));
+    ERROR_IS("avg_pool2d: of (1,1,4), wanted (N,C,H,W)", hod_avg_pool2d(line, 2));
+    ERROR_IS("adaptive_avg_pool2d: of (1,1,4), wanted (N,C,H,W)",
              hod_adaptive_avg_pool2d(line, 2, 2));
+    ERROR_IS("max_pool2d: padding 2 is more than half of a window of 3",
+             hod_max_pool2d(image, 3, .padding = 2));
+    ERROR_IS("avg_pool2d: padding 2 is more than half of a window of 2",
+             hod_avg_pool1d(line, 2, .padding = 2));
     ERROR_IS("adaptive_max_pool2d: 4 elements to 0", hod_adaptive_max_pool2d(image, 2, 0));
     ERROR_IS("adaptive_avg_pool1d: not defined for i64",
              hod_adaptive_avg_pool1d(hod_cast(line, HOD_I64), 3));
