@@ -79,7 +79,7 @@ static const struct function {
     {"r_expm1", r_expm1, expm1l, 1.5},
     {"r_log1p", r_log1p, log1pl, 1.6},
     {"r_silu", r_silu, silu_l, 3.0},
-    {"r_gelu", r_gelu, gelu_l, 3.4},
+    {"r_gelu", r_gelu, gelu_l, 3.8},
     {"r_gelu_tanh", r_gelu_tanh, gelu_tanh_l, 2.8},
     {"r_mish", r_mish, mish_l, 3.7},
     {"r_softplus", r_softplus, softplus_l, 1.9},
