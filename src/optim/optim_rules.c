@@ -62,18 +62,32 @@ static void adam_rates(const hod_optimizer_spec *spec, int64_t step, bool decays
     rate[HOD_ROOT] = sqrt(1 - pow(spec->beta2, (double)step));
 }
 
+/* m, v and the step each free what they made on the way: eagerly, a large parameter would otherwise
+ * be there some twenty times. */
+static hod_tensor *adam_mean(const hod_step *s, hod_tensor *g)
+{
+    HOD_SCOPE(scope);
+    hod_tensor *m = s->state[0];
+    return hod_escape(hod_add(m, hod_mul_scalar(hod_sub(g, m), 1 - s->spec->beta1)));
+}
+
+static hod_tensor *adam_square(const hod_step *s, hod_tensor *g)
+{
+    HOD_SCOPE(scope);
+    double beta2 = s->spec->beta2;
+    return hod_escape(hod_add(hod_mul_scalar(s->state[1], beta2),
+                              hod_mul_scalar(hod_mul(g, g), 1 - beta2)));
+}
+
 static hod_tensor *adam_move(const hod_step *s, hod_tensor *p, hod_tensor *g, hod_tensor **next)
 {
-    double beta1 = s->spec->beta1, beta2 = s->spec->beta2;
-    hod_tensor *m = hod_add(s->state[0], hod_mul_scalar(hod_sub(g, s->state[0]), 1 - beta1));
-    hod_tensor *v =
-        hod_add(hod_mul_scalar(s->state[1], beta2), hod_mul_scalar(hod_mul(g, g), 1 - beta2));
-    hod_tensor *below = hod_div(hod_sqrt(v), s->rate[HOD_ROOT]);
+    next[0] = adam_mean(s, g);
+    next[1] = adam_square(s, g);
+    HOD_SCOPE(scope);
+    hod_tensor *below = hod_div(hod_sqrt(next[1]), s->rate[HOD_ROOT]);
     if (s->spec->eps != 0)
         below = hod_add_scalar(below, s->spec->eps);
-    next[0] = m;
-    next[1] = v;
-    return hod_sub(p, hod_div(hod_mul(m, s->rate[HOD_RATE]), below));
+    return hod_escape(hod_sub(p, hod_div(hod_mul(next[0], s->rate[HOD_RATE]), below)));
 }
 
 static hod_tensor *adam_step(const hod_step *s, hod_tensor **next)

@@ -125,6 +125,7 @@ hod_dtype hod__optim_work_dtype(const hod_tensor *p)
 
 static int store(hod_tensor *to, hod_tensor *value, hod_tensor *ok)
 {
+    HOD_SCOPE(s);
     hod_tensor *old = hod_cast(to, (hod_dtype)value->dtype);
     return hod__assign(to, hod_where(ok, value, old)) ? 0 : -1;
 }

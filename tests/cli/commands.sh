@@ -55,7 +55,7 @@ gives 0 train in/tiny.yaml optimizer.lr=1e5 output=wild
 grep -q -- '-nan' "$out" && fail "a sign on a number that is none"
 newest=$(ls run/checkpoints/*.safetensors | tail -n 1)
 cp "$newest" in/whole
-printf x | dd of="$newest" bs=1 seek=$(($(wc -c < "$newest") / 2)) conv=notrunc 2> "$work/null"
+printf damage | dd of="$newest" bs=1 seek=$(($(wc -c < "$newest") / 2)) conv=notrunc 2> "$work/null"
 gives 0 eval run/config.yaml
 grep -q "^hod: passed over .*: damaged: checksum" "$err" || fail "damage goes unnoticed"
 cp in/whole "$newest"
