@@ -161,7 +161,7 @@ static int count_loads(const hod_loops *p, int i, bool *seen)
     seen[i] = true;
     int loads = v->kind == HOD_VALUE_LOAD && moves_in_sweeps(p, v->operand);
     for (int k = 0; k < input_count(p, i); k++)
-        if (!(v->key >= 0 && k == 0))
+        if (!hod__is_target(p->l->g, v->ref, k) && !(v->key >= 0 && k == 0))
             loads += count_loads(p, hod__value_of(p, hod__node_in(p->l->g, v->ref)[k]), seen);
     return loads;
 }

@@ -19,9 +19,9 @@ static inline __attribute__((always_inline, unused)) float exp_down(float x)
     q = q * r + 0x1.555492p-3f;
     q = q * r + 0x1.fffffcp-2f;
     float y = q * r * r + r + 1.0f;
-    int32_t bits;
+    uint32_t bits;
     memcpy(&bits, &magic, sizeof bits);
-    bits = (int32_t)((uint32_t)bits << 23) + 0x3f800000;
+    bits = (bits << 23) + 0x3f800000; /* wraps for NaN, whose y is NaN, too */
     float power;
     memcpy(&power, &bits, sizeof power);
     return n < -126.0f ? 0.0f : y * power;
