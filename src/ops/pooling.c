@@ -26,7 +26,8 @@ static int64_t overhang(const hod_attrs_pool *a, const hod_tensor *x, int i)
     return HOD_MAX(0, last * stride + span - room);
 }
 
-/* -1 where a padding is more than half of the window: one at the border would see nothing. */
+/* -1 where a padding is more than half of the window: one at the border would see nothing. Absurd
+ * windows are left to the shape rule. */
 static int attrs_of(const char *name, const hod_pool2d_options *o, hod_attrs *a)
 {
     memset(a, 0, sizeof *a);
@@ -46,8 +47,8 @@ static int attrs_of(const char *name, const hod_pool2d_options *o, hod_attrs *a)
     a->pool.count_include_pad = !o->exclude_pad || o->divisor;
     for (int i = 0; i < 4; i++) {
         int64_t kernel = a->pool.kernel[i % 2], spread = a->pool.dilation[i % 2];
-        bool huge = kernel > INT32_MAX || spread > INT32_MAX; /* refused with the sizes */
-        if (!huge && kernel > 0 && a->pool.padding[i] > ((kernel - 1) * spread + 1) / 2)
+        bool absurd = kernel < 1 || spread < 1 || kernel > INT32_MAX || spread > INT32_MAX;
+        if (!absurd && a->pool.padding[i] > ((kernel - 1) * spread + 1) / 2)
             return HOD_FAIL_RC(ARGUMENT, "%s: padding %lld is more than half of a window of %lld",
                                name, (long long)a->pool.padding[i],
                                (long long)((kernel - 1) * spread + 1));

@@ -205,6 +205,8 @@ TEST(misuse_integers_wrap)
     EQ_INT(got[0], -2);
     CHECK(hod_read_ints(hod_prod(x), got, 1) == 0);
     EQ_INT(got[0], -2);
+    CHECK(hod_read_ints(hod_cumsum(x, 0), got, 2) == 0);
+    EQ_INT(got[1], INT64_MIN + 1);
     CHECK(hod_read_ints(hod_sum(hod_concat(2, (hod_tensor *[]){x, x}, 0)), got, 1) == 0);
     EQ_INT(got[0], 2);
 }
