@@ -64,9 +64,7 @@ static int backward_body(int n, hod_tensor *const *t, hod_tensor *const *gradien
 
 int hod_backward_make(hod_tensor *t, const hod_backward_spec *spec)
 {
-    if (hod__null("backward", "tensor", t) ||
-        hod__null("backward", "the gradient to start with (HOD_ONES for a single value)",
-                  spec->gradient))
+    if (hod__null("backward", "tensor", t))
         return -1;
     if (spec->gradient != HOD_ONES || hod__anomaly || hod__hooks_exist()) {
         hod__tape_wanted();

@@ -169,16 +169,24 @@ static bool fits_trailing(const hod_tensor *w, const hod_tensor *x)
     return fits;
 }
 
-hod_tensor *hod_layer_norm_plain(hod_tensor *x, int dims, double eps)
+/* Over the last dims dimensions, without weights. */
+static hod_tensor *plain_over_last(const char *name, hod_tensor *x, int dims, double eps,
+                                   bool centred)
 {
-    hod_shape over = x ? trailing("layer_norm", x, dims) : (hod_shape){.n = 0};
+    hod_shape over = x ? trailing(name, x, dims) : (hod_shape){.n = 0};
     hod_tensor *c = over.n > 0 ? hod__computed(x) : NULL;
     if (!c)
         return NULL;
-    return hod__like(one_row(c, NULL, NULL)
-                         ? hod__norm(c, NULL, NULL, over_last(c, dims, eps, true))
-                         : standardised(c, over, eps),
-                     x);
+    hod_tensor *y = one_row(c, NULL, NULL)
+                        ? hod__norm(c, NULL, NULL, over_last(c, dims, eps, centred))
+                    : centred ? standardised(c, over, eps)
+                              : scaled_to_one(c, over, eps);
+    return hod__like(y, x);
+}
+
+hod_tensor *hod_layer_norm_plain(hod_tensor *x, int dims, double eps)
+{
+    return plain_over_last("layer_norm", x, dims, eps, true);
 }
 
 hod_tensor *hod_layer_norm(hod_tensor *x, hod_tensor *w, hod_tensor *b, double eps)
@@ -199,14 +207,7 @@ hod_tensor *hod_layer_norm(hod_tensor *x, hod_tensor *w, hod_tensor *b, double e
 
 hod_tensor *hod_rms_norm_plain(hod_tensor *x, int dims, double eps)
 {
-    hod_shape over = x ? trailing("rms_norm", x, dims) : (hod_shape){.n = 0};
-    hod_tensor *c = over.n > 0 ? hod__computed(x) : NULL;
-    if (!c)
-        return NULL;
-    return hod__like(one_row(c, NULL, NULL)
-                         ? hod__norm(c, NULL, NULL, over_last(c, dims, eps, false))
-                         : scaled_to_one(c, over, eps),
-                     x);
+    return plain_over_last("rms_norm", x, dims, eps, false);
 }
 
 hod_tensor *hod_rms_norm(hod_tensor *x, hod_tensor *w, double eps)
@@ -232,12 +233,16 @@ static hod_tensor *channel_affine(const char *name, hod_tensor *y, hod_tensor *w
              : NULL;
 }
 
+static bool is_channel_vector(const hod_tensor *v, const hod_tensor *x)
+{
+    return v && v->ndim == 1 && v->shape[0] == x->shape[1] && v->dtype == x->dtype;
+}
+
 /* The row with weights for channels, where w and b are such and it may have them; else NULL. */
 static hod_tensor *channel_row(hod_tensor *x, hod_tensor *w, hod_tensor *b, hod_attrs_norm a)
 {
     hod_tensor *c = hod__computed(x), *cw = hod__computed(w), *cb = hod__computed(b);
-    bool fits = c && cw && cb && w->ndim == 1 && b->ndim == 1 && w->shape[0] == x->shape[1] &&
-                b->shape[0] == x->shape[1] && one_row(c, cw, cb);
+    bool fits = c && is_channel_vector(cw, c) && is_channel_vector(cb, c) && hod__fuses(c);
     return fits ? hod__like(hod__norm(c, cw, cb, a), x) : NULL;
 }
 
@@ -254,10 +259,12 @@ hod_tensor *hod_group_norm_plain(hod_tensor *x, int64_t groups, double eps)
         return HOD_FAIL(ARGUMENT, "group_norm: %s in %lld groups of channels", HOD_SHAPE_TEXT(x),
                         (long long)groups);
     hod_tensor *c = hod__computed(x);
-    if (c && one_row(c, NULL, NULL))
+    if (!c)
+        return NULL;
+    if (one_row(c, NULL, NULL))
         return hod__like(hod__norm(c, NULL, NULL, over_groups(c, groups, eps)), x);
     int64_t per_group = hod__numel(x->ndim - 2, x->shape + 2) * (x->shape[1] / groups);
-    hod_tensor *g = hod_reshape(hod__computed(x), HOD_SHAPE(x->shape[0], groups, per_group));
+    hod_tensor *g = hod_reshape(c, HOD_SHAPE(x->shape[0], groups, per_group));
     return hod__like(hod_reshape(standardised(g, HOD_SHAPE(2), eps), hod_tensor_shape(x)), x);
 }
 
@@ -310,11 +317,6 @@ hod_tensor *hod_batch_norm_plain(hod_tensor *x, hod_tensor *mean, hod_tensor *va
     hod_tensor *d = hod_sub(hod__computed(x), per_channel("batch_norm", mean, x));
     hod_tensor *scale = hod_rsqrt(hod_add_scalar(per_channel("batch_norm", var, x), eps));
     return hod__like(hod_mul(d, scale), x);
-}
-
-static bool is_channel_vector(const hod_tensor *v, const hod_tensor *x)
-{
-    return v && v->ndim == 1 && v->shape[0] == x->shape[1] && v->dtype == x->dtype;
 }
 
 /* The row with statistics given, where all are of x's type and these want no gradient; else NULL. */
