@@ -23,6 +23,8 @@ int hod__feed_prepare(hod_feed *f, const hod_loader_spec *spec)
             hod__feed_finish(f);
             return -1;
         }
+        /* Written now, so that the second epoch takes no page that the first did not. */
+        memset(f->order[i], 0xff, (size_t)f->count * sizeof *f->order[i]);
     }
     f->dataset = hod_dataset_retain(d);
     return 0;
