@@ -76,7 +76,8 @@ static inline void graph_nudge(hod_tensor *t, uint64_t seed)
     hod__eval_copy(nudged, t);
 }
 
-static inline graph_result graph_interpreted_with(const hod_graph *g, uint64_t seed, bool nudge)
+/* nudge: 0 for the inputs as they are, else which of the ways to move them. */
+static inline graph_result graph_interpreted_with(const hod_graph *g, uint64_t seed, uint64_t nudge)
 {
     HOD_SCOPE(s);
     graph_inputs x;
@@ -86,7 +87,7 @@ static inline graph_result graph_interpreted_with(const hod_graph *g, uint64_t s
     graph_inputs_make(g, seed, &x);
     for (int64_t i = 0; nudge && i < g->n_inputs; i++)
         if (g->inputs[i].name[0] == 'x')
-            graph_nudge(x.in[i], seed + (uint64_t)i);
+            graph_nudge(x.in[i], seed + (uint64_t)i + (nudge - 1) * 0x9e3779b97f4a7c15u);
     CHECK(hod__graph_interpret(g, x.in, x.slots, out) == 0);
     for (int64_t i = 0; i < g->n_outputs; i++)
         graph_result_add(&r, out[i]);
@@ -97,13 +98,13 @@ static inline graph_result graph_interpreted_with(const hod_graph *g, uint64_t s
 
 static inline graph_result graph_interpreted(const hod_graph *g, uint64_t seed)
 {
-    return graph_interpreted_with(g, seed, false);
+    return graph_interpreted_with(g, seed, 0);
 }
 
 /* The same with inputs that differ in the last bit: how far do the results move? */
-static inline graph_result graph_interpreted_nearby(const hod_graph *g, uint64_t seed)
+static inline graph_result graph_interpreted_nearby(const hod_graph *g, uint64_t seed, int way)
 {
-    return graph_interpreted_with(g, seed, true);
+    return graph_interpreted_with(g, seed, (uint64_t)way + 1);
 }
 
 static inline bool graph_same_value(double a, double b)

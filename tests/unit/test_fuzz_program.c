@@ -14,7 +14,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { PARTS = 25, PART_NODES = 8 };
+enum { PARTS = 25, PART_NODES = 8, NEARBY = 4 };
 
 /* ---- many graphs in one ---------------------------------------------------------------------- */
 
@@ -120,8 +120,9 @@ static void fail_part(const part *p, const char *what, int64_t result, int64_t k
 
 /* Result k of interpreting the part (a) against result i of the program (b). Returns false and
  * where, when they differ by more than tolerance times the largest element, or more than the result
- * moves (c) when inputs change in their last bit: a difference of two almost equal sums has no
- * digits that any order of summation would give. */
+ * moves (c, NEARBY of them or NULL) when inputs change in their last bit: a difference of two almost
+ * equal sums has no digits that any order of summation would give. One change alone says little of a
+ * single number, which it may leave where it was. */
 static bool agrees(const graph_result *a, int64_t k, const graph_result *b, int64_t i,
                    const graph_result *c, double tolerance, int64_t *where)
 {
@@ -129,7 +130,8 @@ static bool agrees(const graph_result *a, int64_t k, const graph_result *b, int6
     CHECK(a->numel[k] == b->numel[i] && a->dtype[k] == b->dtype[i]);
     for (int64_t e = 0; e < a->numel[k]; e++) {
         scale = isfinite(a->values[k][e]) ? fmax(scale, fabs(a->values[k][e])) : scale;
-        moved = c ? fmax(moved, fabs(a->values[k][e] - c->values[k][e])) : 0;
+        for (int way = 0; c && way < NEARBY; way++)
+            moved = fmax(moved, fabs(a->values[k][e] - c[way].values[k][e]));
     }
     for (*where = 0; *where < a->numel[k]; ++*where) {
         double x = a->values[k][*where], y = b->values[i][*where];
@@ -144,7 +146,7 @@ static bool agrees(const graph_result *a, int64_t k, const graph_result *b, int6
 
 static void check_part(const part *p, const hod_graph *all, const graph_result *b)
 {
-    graph_result a = graph_interpreted(p->g, p->seed), c = {0};
+    graph_result a = graph_interpreted(p->g, p->seed), c[NEARBY] = {0};
     double *tolerance = tolerances(p->g), widest = 0;
     for (hod_ref r = 0; r < p->g->n; r++)
         widest = fmax(widest, tolerance[r]);
@@ -155,15 +157,16 @@ static void check_part(const part *p, const hod_graph *all, const graph_result *
         double allowed = output ? tolerance[p->g->outputs[k]] : widest;
         if (agrees(&a, k, b, i, NULL, allowed, &where))
             continue;
-        if (!c.n)
-            c = graph_interpreted_nearby(p->g, p->seed);
-        if (!agrees(&a, k, b, i, &c, allowed, &where))
+        for (int way = 0; way < NEARBY && !c[way].n; way++)
+            c[way] = graph_interpreted_nearby(p->g, p->seed, way);
+        if (!agrees(&a, k, b, i, c, allowed, &where))
             fail_part(p, output ? "output" : "input", number, where, a.values[k][where],
                       b->values[i][where]);
     }
     free(tolerance);
     graph_result_free(&a);
-    graph_result_free(&c);
+    for (int way = 0; way < NEARBY; way++)
+        graph_result_free(&c[way]);
 }
 
 static void print_all(const hod_graph *g, const hod_graph *optimised, const hod_program *p)
