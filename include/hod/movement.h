@@ -38,7 +38,8 @@ HOD_API hod_tensor *hod_repeat_to(hod_tensor *x, hod_shape times);
 HOD_API hod_tensor *hod_tile(hod_tensor *x,
                              hod_shape times); /* as repeat; missing ones lead as 1 */
 HOD_API hod_tensor *hod_repeat_interleave(hod_tensor *x, int64_t times, int dim); /* each element */
-/* Every window of `size` elements, `step` apart: (..., L, ...) -> (..., W, ..., size). A copy. */
+/* Every window of `size` elements, `step` apart: (..., L, ...) -> (..., W, ..., size). A view:
+ * windows that overlap share elements, so nothing is written into it in place. */
 HOD_API hod_tensor *hod_windows(hod_tensor *x, int dim, int64_t size, int64_t step);
 
 /* ---- parts of matrices: over the last two dimensions ---- */

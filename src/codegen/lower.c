@@ -11,6 +11,12 @@ bool hod__is_view(const hod_graph *g, hod_ref r)
     return !hod__is_input(g, r) && hod__node_info(g, r)->class == HOD_VIEW;
 }
 
+bool hod__is_cut(const hod_graph *g, hod_ref r)
+{
+    int op = hod__node(g, r)->op;
+    return op == HOD_OP_slice || op == HOD_OP_windows;
+}
+
 bool hod__is_effect(const hod_graph *g, hod_ref r)
 {
     return !hod__is_input(g, r) && hod__node_info(g, r)->class == HOD_EFFECT;
@@ -92,6 +98,11 @@ static void view_strides(const hod_graph *g, hod_site *site, hod_ref r)
         ys->offset += y->attrs.slice.start * xs->strides[y->attrs.slice.dim];
         ys->strides[y->attrs.slice.dim] *= y->attrs.slice.step;
         break;
+    case HOD_OP_windows:
+        for (int64_t d = 0; d < y->ndim; d++)
+            ys->strides[d] = xs->strides[d > y->attrs.windows.dim ? d - 1 : d];
+        ys->strides[y->attrs.windows.dim] *= y->attrs.windows.step;
+        break;
     default:
         ys->has_strides =
             xs->has_strides && reshape_strides(x->ndim, x->shape, xs->strides, y, ys->strides);
@@ -129,7 +140,7 @@ static void make_site(const hod_graph *g, hod_site *site, hod_ref r)
         s->producer = x->producer;
         s->memory = x->memory;
         s->stored = false;
-        if (n->op != HOD_OP_slice)
+        if (!hod__is_cut(g, r))
             s->root = x->root;
         view_strides(g, site, r);
     } else {

@@ -34,7 +34,7 @@ typedef enum hod_place_kind {
 /* Facts about one node. */
 typedef struct hod_site {
     hod_ref producer; /* itself, or the non-view node under this view */
-    hod_ref root;     /* itself, or what loops look through this view to: producer, or a slice */
+    hod_ref root;     /* itself, or what loops look through this view to: producer, or a cut */
     hod_ref memory;   /* the node that owns the memory: producer, or the input an effect writes */
     int32_t cluster;  /* of a fused node; -1: none */
     bool fused;       /* computed inside a generated kernel: pointwise, reduction, effect */
@@ -70,6 +70,8 @@ typedef struct hod_lowering {
 int hod__lower(hod_lowering *l, const hod_graph *g);
 void hod__lowering_free(hod_lowering *l);
 bool hod__is_view(const hod_graph *g, hod_ref r);
+/* A view that reads some elements only, or some twice: by strides of its own, so it needs memory. */
+bool hod__is_cut(const hod_graph *g, hod_ref r);
 bool hod__is_effect(const hod_graph *g, hod_ref r);
 /* Input i of node r is a target to write, not a value to read. */
 bool hod__is_target(const hod_graph *g, hod_ref r, int i);

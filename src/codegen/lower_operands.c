@@ -34,8 +34,8 @@ static bool needs_copy(const hod_lowering *l, hod_ref user, int i)
     hod_ref x = hod__node_in(g, user)[i];
     const hod_site *s = &l->site[x];
     bool inlined = l->site[s->producer].inlined;
-    if (hod__is_view(g, user)) /* a slice reads memory, other views are looked through */
-        return hod__node(g, user)->op == HOD_OP_slice && (inlined || !s->has_strides);
+    if (hod__is_view(g, user)) /* a cut reads memory, other views are looked through */
+        return hod__is_cut(g, user) && (inlined || !s->has_strides);
     if (l->site[user].fused)
         return false;
     if (inlined || !s->has_strides)

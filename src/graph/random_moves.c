@@ -29,11 +29,11 @@ static hod_ref draw_smooth(hod_drawing *d, hod_ref x)
     static const struct {
         hod_op op;
         double bound; /* 0: that of x */
-    } ops[] = {{HOD_OP_tanh, 1},      {HOD_OP_sigmoid, 1},    {HOD_OP_erf, 1},
-               {HOD_OP_sin, 1},       {HOD_OP_cos, 1},        {HOD_OP_gelu, 0},
-               {HOD_OP_silu, 0},      {HOD_OP_relu, 0},       {HOD_OP_abs, 0},
-               {HOD_OP_neg, 0},       {HOD_OP_mish, 0},       {HOD_OP_gelu_tanh, 0},
-               {HOD_OP_atan, 2},      {HOD_OP_hardswish, 0}, {HOD_OP_hardsigmoid, 1}};
+    } ops[] = {{HOD_OP_tanh, 1}, {HOD_OP_sigmoid, 1},   {HOD_OP_erf, 1},
+               {HOD_OP_sin, 1},  {HOD_OP_cos, 1},       {HOD_OP_gelu, 0},
+               {HOD_OP_silu, 0}, {HOD_OP_relu, 0},      {HOD_OP_abs, 0},
+               {HOD_OP_neg, 0},  {HOD_OP_mish, 0},      {HOD_OP_gelu_tanh, 0},
+               {HOD_OP_atan, 2}, {HOD_OP_hardswish, 0}, {HOD_OP_hardsigmoid, 1}};
     int64_t i = hod__draw(d, HOD_COUNT(ops));
     bool kept = ops[i].op == HOD_OP_relu || ops[i].op == HOD_OP_abs || ops[i].op == HOD_OP_neg;
     return hod__draw_unary(d, ops[i].op, x, ops[i].bound > 0 ? ops[i].bound : d->values[x].bound,
@@ -153,8 +153,8 @@ static hod_ref draw_bent(hod_drawing *d, hod_ref x, hod_ref y)
     hod_ref in[] = {x, y, HOD_NO_REF};
     switch (hod__draw(d, 3)) {
     case 0:
-        return hod__draw_tame(
-            d, hod__draw_op(d, HOD_OP_prelu, NULL, 2, in, a * HOD_MAX(1, b), false));
+        return hod__draw_tame(d,
+                              hod__draw_op(d, HOD_OP_prelu, NULL, 2, in, a * HOD_MAX(1, b), false));
     case 1: return hod__draw_op(d, HOD_OP_elu_scaled, NULL, 2, in, HOD_MAX(a, b), false);
     default:
         in[2] = hod__draw_full(d, dtype_of(d, x), 0.75);
@@ -411,6 +411,21 @@ static hod_ref draw_slice(hod_drawing *d, hod_ref x)
     return keep(d, HOD_OP_slice, &attrs, x);
 }
 
+static hod_ref draw_windows(hod_drawing *d, hod_ref x)
+{
+    hod_meta m = hod__node_meta(d->g, x);
+    int dim = m.ndim ? (int)hod__draw(d, m.ndim) : 0;
+    if (m.ndim == 0 || m.ndim > 4 || m.shape[dim] == 0)
+        return HOD_NO_REF;
+    hod_attrs attrs = {.windows = {.dim = dim,
+                                   .size = 1 + hod__draw(d, HOD_MIN(m.shape[dim], 4)),
+                                   .step = 1 + hod__draw(d, 3),
+                                   .line = m.shape[dim]}};
+    return hod__node_numel(d->g, x) * attrs.windows.size <= 8192
+               ? keep(d, HOD_OP_windows, &attrs, x)
+               : HOD_NO_REF;
+}
+
 hod_ref hod__draw_view(hod_drawing *d)
 {
     hod_ref x = hod__draw_node(d);
@@ -418,7 +433,7 @@ hod_ref hod__draw_view(hod_drawing *d)
     case 0: return draw_reshape(d, x);
     case 1: return draw_permute(d, x);
     case 2: return draw_expand(d, x);
-    default: return draw_slice(d, x);
+    default: return hod__draw_one_in(d, 3) ? draw_windows(d, x) : draw_slice(d, x);
     }
 }
 

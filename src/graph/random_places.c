@@ -73,6 +73,18 @@ static hod_ref draw_unfold(hod_drawing *d, hod_ref x)
     return make(d, HOD_OP_fold2d, &attrs, y, k);
 }
 
+/* The last two dimensions as windows of a line, added back into it. */
+static hod_ref draw_windows_back(hod_drawing *d, hod_ref x)
+{
+    hod_meta m = meta_of(d, x);
+    if (m.ndim < 2 || hod__node_numel(d->g, x) == 0 || !hod__is_float(m.dtype))
+        return HOD_NO_REF;
+    int64_t dim = m.ndim - 2, n = m.shape[dim], size = m.shape[dim + 1], step = 1 + hod__draw(d, 3);
+    int64_t line = (n - 1) * step + size + hod__draw(d, step);
+    hod_attrs attrs = {.windows = {dim, size, step, line}};
+    return make(d, HOD_OP_windows_back, &attrs, x, (size - 1) / step + 1);
+}
+
 /* A line or an image in another size, and perhaps what its transpose makes of that. */
 static hod_ref draw_resize(hod_drawing *d, hod_ref x)
 {
@@ -193,8 +205,9 @@ static hod_ref draw_nms(hod_drawing *d, hod_ref x)
 hod_ref hod__draw_place(hod_drawing *d, hod_ref x)
 {
     static hod_ref (*const moves[])(hod_drawing *, hod_ref) = {
-        draw_flip,   draw_triangle, draw_pad,     draw_pad,    draw_unfold, draw_unfold,
-        draw_unfold, draw_put,      draw_put,     draw_order,  draw_search, draw_nonzero,
-        draw_nms,    draw_resize,   draw_nonzero, draw_resize, draw_sample, draw_sample};
+        draw_flip,   draw_triangle, draw_pad,    draw_pad,         draw_unfold,
+        draw_unfold, draw_unfold,   draw_put,    draw_put,         draw_order,
+        draw_search, draw_nonzero,  draw_nms,    draw_resize,      draw_nonzero,
+        draw_resize, draw_sample,   draw_sample, draw_windows_back};
     return moves[hod__draw(d, HOD_COUNT(moves))](d, x);
 }

@@ -115,6 +115,18 @@ hod_tensor *hod__vjp_fold2d(const hod_vjp *v, int i)
     return hod__op(HOD_OP_unfold2d, v->attrs, 1, (hod_tensor *[]){v->g});
 }
 
+hod_tensor *hod__vjp_windows(const hod_vjp *v, int i)
+{
+    (void)i;
+    return hod__op(HOD_OP_windows_back, v->attrs, 1, (hod_tensor *[]){v->g});
+}
+
+hod_tensor *hod__vjp_windows_back(const hod_vjp *v, int i)
+{
+    (void)i;
+    return hod__op(HOD_OP_windows, v->attrs, 1, (hod_tensor *[]){v->g});
+}
+
 /* ---- indexing ---- */
 
 /* Which elements of b stayed: each writes its number, and those who find it again are them. */

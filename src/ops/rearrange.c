@@ -258,14 +258,10 @@ hod_tensor *hod_windows(hod_tensor *x, int dim, int64_t size, int64_t step)
     int d = hod__dim("windows", dim, x->ndim);
     if (d < 0)
         return NULL;
-    if (size < 1 || step < 1 || size > x->shape[d] || x->ndim == HOD_MAX_DIMS)
-        return HOD_FAIL(ARGUMENT, "windows: of %lld, %lld apart, in dimension %d of %s",
-                        (long long)size, (long long)step, d, HOD_SHAPE_TEXT(x));
-    int64_t n = (x->shape[d] - size) / step + 1;
-    hod_tensor *start = hod_mul_scalar(hod_iota(HOD_I64, HOD_SHAPE(n, 1), 0), (double)step);
-    hod_tensor *at = hod_add(start, hod_iota(HOD_I64, HOD_SHAPE(1, size), 1));
-    hod_tensor *y = hod_index_select(x, d, hod_flatten(at, 0));
-    return hod_movedim(hod_unflatten(y, d, HOD_SHAPE(n, size)), d + 1, -1);
+    hod_attrs a;
+    memset(&a, 0, sizeof a);
+    a.windows = (hod_attrs_windows){d, size, step, x->shape[d]};
+    return hod_movedim(hod__op(HOD_OP_windows, &a, 1, &x), d + 1, -1);
 }
 
 /* ---- triangles ---- */

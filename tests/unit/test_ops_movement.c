@@ -126,6 +126,40 @@ TEST(movement_orders)
     ERROR_IS("windows: of 4, 1 apart, in dimension 1 of (2,3)", hod_windows(x, 1, 4, 1));
 }
 
+/* Windows are a view; those that overlap are read, not written. */
+TEST(movement_windows_share_elements)
+{
+    hod_tensor *x = counted(HOD_F32, HOD_SHAPE(2, 6), false);
+    hod_tensor *y = hod_windows(x, 1, 3, 2), *apart = hod_windows(x, 1, 2, 3);
+    CHECK(y->storage == x->storage);
+    CHECK(hod__assign(hod_select(x, 0, 0), hod_scalar(9)));
+    VALUES(y, 9, 9, 9, 9, 9, 9, 6, 7, 8, 8, 9, 10);
+    VALUES(hod_sum_dims(y, 1), 18, 18, 18, 14, 16, 18);
+    VALUES(hod_windows(hod_transpose(x, 0, 1), 0, 4, 1), 9, 9, 9, 9, 6, 7, 8, 9, 9, 9, 9, 9, 7, 8,
+           9, 10, 9, 9, 9, 9, 8, 9, 10, 11);
+    CHECK(hod__assign(apart, hod_scalar(1)));
+    VALUES(x, 1, 1, 9, 1, 1, 9, 1, 1, 8, 1, 1, 11);
+    ERROR_IS("assign: elements of (2,2,3) share memory; copy it first",
+             hod__assign(y, hod_scalar(0)));
+}
+
+/* One long line, in parts for several threads, against the same by index. */
+TEST(movement_windows_gradient_adds_what_overlaps)
+{
+    enum { N = 200003 };
+    static const int64_t of[][2] = {{7, 3}, {3, 7}, {4000, 1000}, {N, 1}};
+    hod_tensor *x = hod_requires_grad(counted(HOD_F64, HOD_SHAPE(N), false), true);
+    for (int k = 0; k < HOD_COUNT(of); k++) {
+        int64_t size = of[k][0], step = of[k][1], n = (N - size) / step + 1;
+        hod_tensor *g = hod_sin(counted(HOD_F64, HOD_SHAPE(n, size), false)), *have;
+        hod_tensor *start = hod_mul_scalar(hod_iota(HOD_I64, HOD_SHAPE(n, 1), 0), (double)step);
+        hod_tensor *at = hod_add(start, hod_iota(HOD_I64, HOD_SHAPE(1, size), 1));
+        hod_tensor *zero = hod_zeros(HOD_F64, HOD_SHAPE(N));
+        CHECK(hod_grad_of(hod_windows(x, 0, size, step), 1, &x, &have, g) == 0);
+        same(have, hod_scatter_add(zero, 0, hod_flatten(at, 0), hod_flatten(g, 0)));
+    }
+}
+
 TEST(movement_triangles)
 {
     hod_tensor *i = hod_iota(HOD_I64, HOD_SHAPE(2, 4, 5), 1);
