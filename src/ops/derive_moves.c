@@ -75,6 +75,12 @@ hod_tensor *hod__vjp_flip(const hod_vjp *v, int i)
     return hod__op(HOD_OP_flip, v->attrs, 1, (hod_tensor *[]){v->g});
 }
 
+hod_tensor *hod__vjp_roll(const hod_vjp *v, int i)
+{
+    (void)i;
+    return hod_roll(v->g, -v->attrs->roll.shift, (int)v->attrs->roll.dim);
+}
+
 hod_tensor *hod__vjp_triangle(const hod_vjp *v, int i)
 {
     (void)i;

@@ -1,4 +1,4 @@
-/* Copies with a purpose: contiguous, concat, unslice. Each writes into parts of its result, which
+/* Copies with a purpose: contiguous, concat, roll, unslice. Each writes into parts of its result, which
  * are views made here on the stack. */
 #include "ops/rules.h"
 
@@ -84,6 +84,18 @@ int hod__eval_concat(const hod_op_call *c, hod_tensor *out)
         start += size;
     }
     return 0;
+}
+
+/* ---- roll ---- */
+
+int hod__eval_roll(const hod_op_call *c, hod_tensor *out)
+{
+    const hod_tensor *x = c->in[0];
+    int64_t dim = c->attrs->roll.dim, by = c->attrs->roll.shift, stay = x->shape[dim] - by;
+    hod_tensor last = part_of(x, dim, stay, 1, by), first = part_of(x, dim, 0, 1, stay);
+    hod_attrs a = {.dim = {.dim = dim}};
+    return hod__eval_concat(&(hod_op_call){HOD_OP_concat, &a, 2, (hod_tensor *[]){&last, &first}},
+                            out);
 }
 
 /* ---- unslice ---- */

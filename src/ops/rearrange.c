@@ -3,7 +3,7 @@
  * What repeats is a view of stride 0 made solid by one copy: x (A,B) three times along B is
  * (A,1,B) -> (A,3,B) -> (A,3B), and each element three times (A,B,1) -> (A,B,3) -> (A,3B).
  */
-#include "ops/rules.h"
+#include "ops/fused.h"
 #include <hod/movement.h>
 
 /* ---- views ---- */
@@ -165,6 +165,11 @@ hod_tensor *hod_roll(hod_tensor *x, int64_t shift, int dim)
     int64_t size = x->shape[d], by = size ? (shift % size + size) % size : 0;
     if (by == 0)
         return x;
+    hod_attrs a;
+    memset(&a, 0, sizeof a);
+    a.roll = (hod_attrs_roll){d, by};
+    if (hod__fuses(x))
+        return hod__op(HOD_OP_roll, &a, 1, &x);
     hod_tensor *parts[] = {hod_slice(x, d, size - by, size), hod_slice(x, d, 0, size - by)};
     return hod_concat(2, parts, d);
 }

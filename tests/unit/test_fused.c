@@ -4,6 +4,7 @@
 #include <hod/autograd.h>
 #include <hod/functional.h>
 #include <hod/losses.h>
+#include <hod/movement.h>
 #include <math.h>
 
 enum { INPUTS = 3 };
@@ -255,6 +256,17 @@ TEST(fused_losses_are_their_compositions)
                              TWIN(smooth_l1_each), TWIN(huber), TWIN(huber_each), TWIN(kl_div),
                              TWIN(kl_div_each), TWIN(kl_div_log), TWIN(kl_div_log_each), TWIN(bce),
                              TWIN(bce_each), TWIN(bce_with_logits), TWIN(bce_with_logits_each)});
+}
+
+FRONT(roll_first, hod_roll(x, 1, 0))
+FRONT(roll_last, hod_roll(x, -2, -1))
+
+TEST(fused_roll_is_its_composition)
+{
+    hod_shape shape[] = {S(2, 3), S(300, 130), S(4, 17, 60)};
+    for (int k = 0; k < HOD_COUNT(shape); k++)
+        compare_all(2, (twin[]){{"roll", roll_first, {shape[k]}},
+                                {"roll of the last", roll_last, {shape[k]}}});
 }
 
 /* ---- normalisation ---- */

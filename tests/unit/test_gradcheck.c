@@ -172,6 +172,7 @@ static int64_t special(op_case *c, hod_op op)
          .attrs.place = {.dim = 0, .add = true},
          .index_input = 2},
         {.op = HOD_OP_flip, .n = 1, .shape = {S(2, 3, 2)}, .attrs.flip.dims = 5},
+        {.op = HOD_OP_roll, .n = 1, .shape = {S(2, 3, 2)}, .attrs.roll = {1, 2}},
         {.op = HOD_OP_triangle, .n = 1, .shape = {S(2, 3, 4)}, .attrs.triangle.diagonal = 1},
         {.op = HOD_OP_triangle, .n = 1, .shape = {S(4, 3)}, .attrs.triangle = {-1, true}},
         {.op = HOD_OP_assign, .n = 2, .shape = {S(2, 3), S(2, 3)}},
