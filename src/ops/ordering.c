@@ -150,38 +150,21 @@ hod_tensor *hod_repeat_by(hod_tensor *x, hod_tensor *counts, int dim)
 
 /* ---- counting ---- */
 
-/* The least and the greatest of x (n), n > 0, on the host. */
+/* x's least or greatest, whichever `op` says, exactly and at once: nothing is recorded. */
+static int extreme(hod_op op, hod_tensor *x, int64_t *value)
+{
+    hod_attrs a = {.reduce = {.dims = (1u << x->ndim) - 1}};
+    hod_meta in = hod__meta(x), one;
+    hod_tensor *y = hod__op_shape(op, &a, 1, &in, &one) == 0 ? hod__eval_temporary(&one) : NULL;
+    int rc = y && hod__op_eval_into(op, &a, 1, &x, y) == 0 ? hod_read_ints(y, value, 1) : -1;
+    hod_tensor_release(y);
+    return rc;
+}
+
+/* Both of them, on the host, of x that has elements. */
 static int extremes(hod_tensor *x, int64_t *low, int64_t *high)
 {
-    HOD_SCOPE(s);
-    if (hod__realise(x) != 0)
-        return -1;
-    if (x->dtype != HOD_I64 || !hod__is_row_major(x)) {
-        *low = (int64_t)hod_item(hod_amin(x));
-        *high = (int64_t)hod_item(hod_amax(x));
-        return hod_error() ? -1 : 0;
-    }
-    enum { APART = 4 }; /* chains of comparisons that overlap */
-    const int64_t *e = hod__data(x);
-    int64_t n = x->shape[0], some[APART][2], least = e[0], most = e[0], i = 0;
-    for (int k = 0; k < APART; k++)
-        some[k][0] = some[k][1] = e[0];
-    for (; i + APART <= n; i += APART)
-        for (int k = 0; k < APART; k++) {
-            some[k][0] = HOD_MIN(some[k][0], e[i + k]);
-            some[k][1] = HOD_MAX(some[k][1], e[i + k]);
-        }
-    for (; i < n; i++) {
-        least = HOD_MIN(least, e[i]);
-        most = HOD_MAX(most, e[i]);
-    }
-    for (int k = 0; k < APART; k++) {
-        least = HOD_MIN(least, some[k][0]);
-        most = HOD_MAX(most, some[k][1]);
-    }
-    *low = least;
-    *high = most;
-    return 0;
+    return extreme(HOD_OP_amin, x, low) != 0 ? -1 : extreme(HOD_OP_amax, x, high);
 }
 
 static hod_tensor *bins(hod_tensor *x, hod_tensor *weights, int64_t least)
