@@ -39,6 +39,7 @@ typedef struct hod_conv1d_options {
     int64_t stride, padding, dilation, groups; /* 0: stride 1, no padding, dilation 1, 1 group */
     int64_t padding_lr[2];                     /* left, right, where they differ */
     bool same;                                 /* as hod_conv2d_options has it */
+    hod_tensor *bias;                          /* likewise */
     int end_;
 } hod_conv1d_options;
 HOD_API hod_tensor *hod_conv1d_with(hod_tensor *x, hod_tensor *w, hod_conv1d_options o);
@@ -55,6 +56,7 @@ typedef struct hod_conv_transpose2d_options {
     int64_t output_padding;                    /* elements more, behind */
     int64_t stride_hw[2], dilation_hw[2], output_padding_hw[2]; /* where they differ */
     int64_t padding_tlbr[4];
+    hod_tensor *bias; /* (O), added; NULL: none */
     int end_;
 } hod_conv_transpose2d_options;
 HOD_API hod_tensor *hod_conv_transpose2d_with(hod_tensor *x, hod_tensor *w,
@@ -66,6 +68,7 @@ HOD_API hod_tensor *hod_conv_transpose2d_with(hod_tensor *x, hod_tensor *w,
 typedef struct hod_conv_transpose1d_options {
     int64_t stride, padding, dilation, groups, output_padding;
     int64_t padding_lr[2];
+    hod_tensor *bias;
     int end_;
 } hod_conv_transpose1d_options;
 HOD_API hod_tensor *hod_conv_transpose1d_with(hod_tensor *x, hod_tensor *w,

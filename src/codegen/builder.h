@@ -36,6 +36,8 @@ typedef struct hod_builder {
 hod_spot hod__where(const hod_builder *b, hod_ref r, int64_t elements);
 /* A new buffer of the arena; its number or -1. */
 int32_t hod__new_buffer(hod_builder *b, int64_t bytes, hod_ref node);
+/* Is node r the library's: a product or convolution of f32 throughout, nothing of it empty? */
+bool hod__by_library(const hod_builder *b, hod_ref r);
 /* Fills c for unit u, a library or eager operator. 0 or -1. */
 int hod__library_call(hod_builder *b, hod_program_call *c, const hod_unit *u);
 

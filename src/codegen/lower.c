@@ -261,7 +261,7 @@ static void choose_layout(hod_lowering *l, hod_ref r)
     if (hod__is_input(g, r))
         return;
     if (n->op == HOD_OP_conv2d || n->op == HOD_OP_conv2d_input) {
-        if (n->attrs.conv.groups == 1)
+        if (n->attrs.conv.groups == 1 && hod__node(g, hod__node_in(g, r)[0])->dtype == n->dtype)
             tint(s, n->shape);
     } else if (hod__is_pool(g, r)) {
         if (l->site[hod__node_in(g, r)[n->n_in - 1]].layout == HOD_LAYOUT_BLOCKED)

@@ -13,7 +13,7 @@
 
 /* ---- units ---- */
 
-/* matmul and weight gradients add to a gradient sum themselves. */
+/* What the library runs of matmul and weight gradients adds to a gradient sum by itself. */
 static bool folds_accumulate(const hod_builder *b, hod_ref e)
 {
     const hod_graph *g = b->l.g;
@@ -27,7 +27,8 @@ static bool folds_accumulate(const hod_builder *b, hod_ref e)
     const hod_site *s = &b->l.site[e];
     int64_t expect[HOD_MAX_DIMS];
     hod__row_major(n->ndim, n->shape, expect);
-    return (op == HOD_OP_matmul || op == HOD_OP_conv2d_weight) && s->n_users == 0 &&
+    return (op == HOD_OP_matmul || op == HOD_OP_conv2d_weight) && hod__by_library(b, x) &&
+           s->n_users == 0 &&
            !memcmp(expect, s->strides, (size_t)n->ndim * sizeof *expect);
 }
 

@@ -94,6 +94,19 @@ static bool matmul_geometry(const hod_builder *b, hod_ref r, hod_matmul_geometry
     return true;
 }
 
+bool hod__by_library(const hod_builder *b, hod_ref r)
+{
+    const hod_graph *g = b->l.g;
+    const hod_node *n = hod__node(g, r);
+    bool conv = hod__is_conv(g, r), takes = conv || n->op == HOD_OP_matmul;
+    for (int i = 0; takes && i <= n->n_in; i++) {
+        hod_ref x = i < n->n_in ? hod__node_in(g, r)[i] : r;
+        takes = hod__node(g, x)->dtype == HOD_F32 && hod__node_numel(g, x) > 0;
+    }
+    hod_matmul_geometry m;
+    return takes && (conv || matmul_geometry(b, r, &m));
+}
+
 static int eval_call(hod_builder *b, hod_program_call *c, hod_ref r)
 {
     const hod_graph *g = b->l.g;
@@ -131,19 +144,15 @@ int hod__library_call(hod_builder *b, hod_program_call *c, const hod_unit *u)
         b->p->writes_slot[c->slot] = true;
     }
     c->out = hod__where(b, to, b->l.site[to].memory == to ? 0 : b->l.site[to].offset);
-    bool empty = hod__node_numel(b->l.g, u->node) == 0;
-    for (int i = 0; i < n->n_in; i++)
-        empty |= hod__node_numel(b->l.g, hod__node_in(b->l.g, u->node)[i]) == 0;
-    if (hod__is_conv(b->l.g, u->node) && n->dtype == HOD_F32 && !empty)
+    if (!hod__by_library(b, u->node))
+        return eval_call(b, c, u->node);
+    if (hod__is_conv(b->l.g, u->node))
         return conv_call(b, c, u->node, u->position);
-    if (n->op == HOD_OP_matmul && n->dtype == HOD_F32 && !empty &&
-        matmul_geometry(b, u->node, &c->matmul)) {
-        c->kind = HOD_CALL_MATMUL;
-        for (int i = 0; i < 2; i++) {
-            hod_ref x = hod__node_in(b->l.g, u->node)[i];
-            c->in[i] = hod__where(b, x, hod__is_view(b->l.g, x) ? b->l.site[x].offset : 0);
-        }
-        return 0;
+    matmul_geometry(b, u->node, &c->matmul);
+    c->kind = HOD_CALL_MATMUL;
+    for (int i = 0; i < 2; i++) {
+        hod_ref x = hod__node_in(b->l.g, u->node)[i];
+        c->in[i] = hod__where(b, x, hod__is_view(b->l.g, x) ? b->l.site[x].offset : 0);
     }
-    return eval_call(b, c, u->node);
+    return 0;
 }

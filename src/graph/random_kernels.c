@@ -23,6 +23,12 @@ static hod_ref contraction(hod_drawing *d, hod_op op, const hod_attrs *attrs, co
     return make(d, op, attrs, 2, in, bound, whole);
 }
 
+/* Whether a contraction of 16-bit operands is left in f32. */
+static bool draw_wide(hod_drawing *d, hod_dtype dtype)
+{
+    return (dtype == HOD_F16 || dtype == HOD_BF16) && hod__draw_one_in(d, 3);
+}
+
 static hod_ref draw_matmul(hod_drawing *d, hod_ref x)
 {
     hod_meta a = meta_of(d, x), b = {.dtype = a.dtype};
@@ -44,6 +50,7 @@ static hod_ref draw_matmul(hod_drawing *d, hod_ref x)
     bool swap = hod__draw_one_in(d, 4);
     hod_attrs swapped = {.matmul = {.ta = !attrs.matmul.tb, .tb = !attrs.matmul.ta}};
     hod_ref in[] = {swap ? y : x, swap ? x : y};
+    attrs.matmul.wide = swapped.matmul.wide = draw_wide(d, a.dtype);
     return contraction(d, HOD_OP_matmul, swap ? &swapped : &attrs, in, k);
 }
 
@@ -116,6 +123,7 @@ static hod_ref draw_conv(hod_drawing *d, hod_ref x)
     w.shape[1] = m.shape[1] / c->groups;
     int64_t taps = w.shape[1] * w.shape[2] * w.shape[3];
     hod_meta y = conv_result(&attrs, &m, &w);
+    c->wide = draw_wide(d, m.dtype);
     int64_t kind = hod__draw(d, 4);
     if (y.ndim < 0)
         return HOD_NO_REF;

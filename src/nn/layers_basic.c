@@ -50,8 +50,9 @@ typedef struct conv2d {
 static hod_tensor *conv2d_forward(hod_module *self, hod_tensor *x)
 {
     conv2d *m = (conv2d *)self;
-    hod_tensor *y = hod_conv2d_with(x, m->affine.weight, m->options);
-    return m->affine.bias ? hod_add_channels(y, m->affine.bias) : y;
+    hod_conv2d_options options = m->options;
+    options.bias = m->affine.bias;
+    return hod_conv2d_with(x, m->affine.weight, options);
 }
 
 static int check_conv2d(const hod_nn_conv2d_spec *s, int64_t groups)

@@ -85,27 +85,36 @@ static int check_y(const char *name, const hod_meta *y, const hod_meta *made)
                        HOD_META_TEXT(made));
 }
 
+/* After the checks, which are about one type. */
+static int widened(const hod_op_call *c, hod_meta *out)
+{
+    out->dtype = c->attrs->conv.wide ? hod__widened(out->dtype) : out->dtype;
+    return 0;
+}
+
 int hod__shape_conv2d(const hod_op_call *c, const hod_meta *in, hod_meta *out)
 {
-    return check("conv2d", &c->attrs->conv, &in[0], &in[1], out);
+    return check("conv2d", &c->attrs->conv, &in[0], &in[1], out) != 0 ? -1 : widened(c, out);
 }
 
 int hod__shape_conv2d_input(const hod_op_call *c, const hod_meta *in, hod_meta *out)
 {
     hod_meta y;
     *out = meta_of(&c->attrs->conv.shape, in[1].dtype);
-    if (check("conv2d_input", &c->attrs->conv, out, &in[1], &y) != 0)
+    if (check("conv2d_input", &c->attrs->conv, out, &in[1], &y) != 0 ||
+        check_y("conv2d_input", &in[0], &y) != 0)
         return -1;
-    return check_y("conv2d_input", &in[0], &y);
+    return widened(c, out);
 }
 
 int hod__shape_conv2d_weight(const hod_op_call *c, const hod_meta *in, hod_meta *out)
 {
     hod_meta y;
     *out = meta_of(&c->attrs->conv.shape, in[0].dtype);
-    if (check("conv2d_weight", &c->attrs->conv, &in[0], out, &y) != 0)
+    if (check("conv2d_weight", &c->attrs->conv, &in[0], out, &y) != 0 ||
+        check_y("conv2d_weight", &in[1], &y) != 0)
         return -1;
-    return check_y("conv2d_weight", &in[1], &y);
+    return widened(c, out);
 }
 
 /* ---- the library ---- */
@@ -254,7 +263,7 @@ static int eval(const hod_op_call *c, hod_tensor *out)
 {
     if (!hod__is_row_major(out))
         return HOD_FAIL_RC(ARGUMENT, "%s: into a strided tensor", hod__op_name(c));
-    switch ((hod_dtype)out->dtype) {
+    switch ((hod_dtype)c->in[0]->dtype) {
     case HOD_F32: return run(c, out, false);
     case HOD_F64: return run(c, out, true);
     default: return hod__eval_through(HOD_F32, c, out, eval);

@@ -192,43 +192,51 @@ hod_tensor *hod__vjp_embedding_back(const hod_vjp *v, int i)
 
 static hod_tensor *matmul(hod_tensor *a, bool ta, hod_tensor *b, bool tb)
 {
-    hod_attrs attrs = {.matmul = {ta, tb}};
+    hod_attrs attrs = {.matmul = {.ta = ta, .tb = tb}};
     return hod__op(HOD_OP_matmul, &attrs, 2, (hod_tensor *[]){a, b});
+}
+
+/* The gradient in the operands' type, which a wide result does not have. */
+static hod_tensor *narrowed(const hod_vjp *v)
+{
+    return hod__cast_to(v->g, (hod_dtype)v->meta[0].dtype);
 }
 
 /* y = op(a) op(b): d op(a) = g op(b)ᵀ, d op(b) = op(a)ᵀ g, transposed back where op transposes. */
 hod_tensor *hod__vjp_matmul(const hod_vjp *v, int i)
 {
     bool ta = v->attrs->matmul.ta, tb = v->attrs->matmul.tb;
+    hod_tensor *g = narrowed(v);
     if (i == 0)
-        return ta ? matmul(v->x[1], tb, v->g, true) : matmul(v->g, false, v->x[1], !tb);
-    return tb ? matmul(v->g, true, v->x[0], ta) : matmul(v->x[0], !ta, v->g, false);
+        return ta ? matmul(v->x[1], tb, g, true) : matmul(g, false, v->x[1], !tb);
+    return tb ? matmul(g, true, v->x[0], ta) : matmul(v->x[0], !ta, g, false);
 }
 
 static hod_tensor *conv(hod_op op, const hod_vjp *v, hod_tensor *a, hod_tensor *b, hod_shape shape)
 {
     hod_attrs attrs = *v->attrs;
     attrs.conv.shape = shape;
+    attrs.conv.wide = false;
     return hod__op(op, &attrs, 2, (hod_tensor *[]){a, b});
 }
 
 /* The three form a triangle: each is linear in both inputs, and its transposes are the others. */
 hod_tensor *hod__vjp_conv2d(const hod_vjp *v, int i)
 {
-    return i == 0 ? conv(HOD_OP_conv2d_input, v, v->g, v->x[1], shape_of(&v->meta[0]))
-                  : conv(HOD_OP_conv2d_weight, v, v->x[0], v->g, shape_of(&v->meta[1]));
+    return i == 0 ? conv(HOD_OP_conv2d_input, v, narrowed(v), v->x[1], shape_of(&v->meta[0]))
+                  : conv(HOD_OP_conv2d_weight, v, v->x[0], narrowed(v), shape_of(&v->meta[1]));
 }
 
 hod_tensor *hod__vjp_conv2d_input(const hod_vjp *v, int i)
 {
-    return i == 0 ? conv(HOD_OP_conv2d, v, v->g, v->x[1], (hod_shape){0})
-                  : conv(HOD_OP_conv2d_weight, v, v->g, v->x[0], shape_of(&v->meta[1]));
+    return i == 0 ? conv(HOD_OP_conv2d, v, narrowed(v), v->x[1], (hod_shape){0})
+                  : conv(HOD_OP_conv2d_weight, v, narrowed(v), v->x[0], shape_of(&v->meta[1]));
 }
 
 hod_tensor *hod__vjp_conv2d_weight(const hod_vjp *v, int i)
 {
-    return i == 0 ? conv(HOD_OP_conv2d_input, v, v->x[1], v->g, shape_of(&v->meta[0]))
-                  : conv(HOD_OP_conv2d, v, v->x[0], v->g, (hod_shape){0});
+    return i == 0 ? conv(HOD_OP_conv2d_input, v, v->x[1], narrowed(v), shape_of(&v->meta[0]))
+                  : conv(HOD_OP_conv2d, v, v->x[0], narrowed(v), (hod_shape){0});
 }
 
 /* ---- pooling ---- */

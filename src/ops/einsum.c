@@ -252,7 +252,7 @@ static void drop(const formula *f, term *t, const term *other, int next)
     }
     if (!t->x || kept.n == t->has.n)
         return;
-    hod_tensor *y = sums.n > 0 ? hod_sum_over(t->x, sums, true) : t->x;
+    hod_tensor *y = sums.n > 0 ? hod_sum_over(hod__computed(t->x), sums, true) : t->x;
     t->x = hod_reshape(y, left);
     t->has = kept;
 }
@@ -379,7 +379,7 @@ hod_tensor *hod_einsum_of(const char *equation, int n, hod_tensor *const *x)
     }
     if (read_formula(&f) != 0)
         return NULL;
-    bool halves = n > 2; /* products on the way are not rounded to 16 bits */
+    bool halves = true; /* sums and products on the way are not rounded to 16 bits */
     for (int k = 0; k < n; k++) {
         halves = halves && x[k]->dtype == x[0]->dtype;
         if (n > 2)
@@ -410,9 +410,17 @@ hod_tensor *hod_outer(hod_tensor *a, hod_tensor *b)
                : hod_mul(hod_unsqueeze(a, 1), b);
 }
 
+static bool of_one_type(int n, hod_tensor *const *x)
+{
+    for (int i = 1; i < n; i++)
+        if (x[i]->dtype != x[0]->dtype)
+            return false;
+    return true;
+}
+
 hod_tensor *hod_addmm(hod_tensor *c, hod_tensor *a, hod_tensor *b, double beta, double alpha)
 {
-    hod_tensor *y = hod_matmul(a, b);
+    hod_tensor *y = hod__matmul_wide(a, b);
     if (!c || !y)
         return NULL;
     int lead = y->ndim - c->ndim;
@@ -423,7 +431,9 @@ hod_tensor *hod_addmm(hod_tensor *c, hod_tensor *a, hod_tensor *b, double beta, 
         return HOD_FAIL(ARGUMENT, "addmm: %s and a product %s", HOD_SHAPE_TEXT(c),
                         HOD_SHAPE_TEXT(y));
     y = alpha == 1 ? y : hod_mul_scalar(y, alpha);
-    return beta == 0 ? y : hod_add(beta == 1 ? c : hod_mul_scalar(c, beta), y);
+    if (beta != 0)
+        y = hod_add(beta == 1 ? c : hod_mul_scalar(hod__computed(c), beta), y);
+    return of_one_type(3, (hod_tensor *[]){a, b, beta == 0 ? a : c}) ? hod__like(y, a) : y;
 }
 
 /* x's matrices, repeated in a batch of n dimensions. */
@@ -447,22 +457,23 @@ hod_tensor *hod_cdist(hod_tensor *x, hod_tensor *y, double p)
         return HOD_FAIL(ARGUMENT, "cdist: p is %g", p);
     int n;
     int64_t batch[HOD_MAX_DIMS];
+    hod_dtype t = hod__promote(x, y);
+    hod_tensor *like = t == (hod_dtype)x->dtype ? x : y;
+    hod_tensor *a = hod__computed(hod__cast_to(x, t)), *b = hod__computed(hod__cast_to(y, t));
+    if (!a || !b)
+        return NULL;
     if ((p == 1 || p == 2) &&
         hod__broadcast(x->ndim - 2, x->shape, y->ndim - 2, y->shape, &n, batch)) {
-        hod_dtype t = hod__promote(x, y);
-        hod_tensor *a = hod__computed(hod__cast_to(x, t)), *b = hod__computed(hod__cast_to(y, t));
-        if (!a || !b)
-            return NULL;
         hod_attrs attrs = {.pairs = {.power = (int64_t)p, .root = p == 2}};
         hod_tensor *in[] = {batched(a, n, batch), batched(b, n, batch)};
-        hod_tensor *s = hod__op(HOD_OP_pairs, &attrs, 2, in);
-        return hod__like(s, t == (hod_dtype)x->dtype ? x : y);
+        return hod__like(hod__op(HOD_OP_pairs, &attrs, 2, in), like);
     }
-    hod_tensor *d = hod_sub(hod_unsqueeze(x, -2), hod_unsqueeze(y, -3));
-    return hod_norm_over(d, p, HOD_SHAPE(-1), false);
+    hod_tensor *d = hod_sub(hod_unsqueeze(a, -2), hod_unsqueeze(b, -3));
+    return hod__like(hod_norm_over(d, p, HOD_SHAPE(-1), false), like);
 }
 
-hod_tensor *hod_bilinear_nobias(hod_tensor *x1, hod_tensor *x2, hod_tensor *w)
+/* f32 of 16-bit operands. */
+static hod_tensor *bilinear(hod_tensor *x1, hod_tensor *x2, hod_tensor *w)
 {
     if (!x1 || !x2 || !w)
         return NULL;
@@ -473,14 +484,24 @@ hod_tensor *hod_bilinear_nobias(hod_tensor *x1, hod_tensor *x2, hod_tensor *w)
     if (!fits)
         return HOD_FAIL(ARGUMENT, "bilinear: %s and %s with weights %s", HOD_SHAPE_TEXT(x1),
                         HOD_SHAPE_TEXT(x2), HOD_SHAPE_TEXT(w));
-    return hod_einsum("...i,oij,...j->...o", x1, w, x2);
+    return hod_einsum("...i,oij,...j->...o", hod__computed(x1), hod__computed(w),
+                      hod__computed(x2));
+}
+
+hod_tensor *hod_bilinear_nobias(hod_tensor *x1, hod_tensor *x2, hod_tensor *w)
+{
+    hod_tensor *y = bilinear(x1, x2, w);
+    return y && of_one_type(3, (hod_tensor *[]){x1, x2, w}) ? hod__like(y, x1) : y;
 }
 
 hod_tensor *hod_bilinear(hod_tensor *x1, hod_tensor *x2, hod_tensor *w, hod_tensor *b)
 {
-    hod_tensor *y = hod_bilinear_nobias(x1, x2, w);
-    if (y && b && (b->ndim != 1 || b->shape[0] != w->shape[0]))
+    hod_tensor *y = bilinear(x1, x2, w);
+    if (!y || !b)
+        return NULL;
+    if (b->ndim != 1 || b->shape[0] != w->shape[0])
         return HOD_FAIL(ARGUMENT, "bilinear: bias %s with weights %s", HOD_SHAPE_TEXT(b),
                         HOD_SHAPE_TEXT(w));
-    return hod_add(y, b);
+    y = hod_add(y, b);
+    return of_one_type(4, (hod_tensor *[]){x1, x2, w, b}) ? hod__like(y, x1) : y;
 }

@@ -161,15 +161,16 @@ int hod__eval_through(hod_dtype dtype, const hod_op_call *c, hod_tensor *out,
     hod_tensor *in[4] = {0};
     hod_meta m = hod__meta(out);
     m.dtype = dtype;
-    hod_tensor *result = hod__eval_temporary(&m);
+    bool in_place = out->dtype == (int)dtype && hod__is_row_major(out);
+    hod_tensor *result = in_place ? hod_tensor_retain(out) : hod__eval_temporary(&m);
     int rc = result ? 0 : -1;
     for (int i = 0; i < c->n && rc == 0; i++) {
-        in[i] = brought_to(c->in[i], (hod_dtype)out->dtype, dtype);
+        in[i] = brought_to(c->in[i], (hod_dtype)c->in[0]->dtype, dtype);
         rc = in[i] ? 0 : -1;
     }
     if (rc == 0)
         rc = eval(&(hod_op_call){c->op, c->attrs, c->n, in}, result);
-    if (rc == 0)
+    if (rc == 0 && !in_place)
         hod__eval_cast(&(hod_op_call){.op = HOD_OP_cast, .n = 1, .in = &result}, out);
     for (int i = 0; i < c->n; i++)
         hod_tensor_release(in[i]);

@@ -26,7 +26,7 @@ int hod__shape_matmul(const hod_op_call *c, const hod_meta *in, hod_meta *out)
     if (!hod__broadcast(a->ndim - 2, a->shape, b->ndim - 2, b->shape, &batches, out->shape))
         return HOD_FAIL_RC(ARGUMENT, "matmul: %s x %s: batch sizes differ and neither is 1",
                            HOD_META_TEXT(a), HOD_META_TEXT(b));
-    out->dtype = a->dtype;
+    out->dtype = c->attrs->matmul.wide ? hod__widened(a->dtype) : a->dtype;
     out->ndim = batches + 2;
     out->shape[batches] = m;
     out->shape[batches + 1] = n;
@@ -178,7 +178,7 @@ int hod__eval_matmul(const hod_op_call *c, hod_tensor *out)
         return 0;
     if (!hod__is_row_major(out))
         return HOD_FAIL_RC(ARGUMENT, "matmul: into a strided tensor");
-    switch ((hod_dtype)out->dtype) {
+    switch ((hod_dtype)c->in[0]->dtype) {
     case HOD_F32: return eval_f32(c, out);
     case HOD_F64: return hod__matmul_naive(c, out);
     default: return hod__eval_through(HOD_F32, c, out, hod__eval_matmul);

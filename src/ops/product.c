@@ -1,28 +1,33 @@
-/* The fronts of contractions: products of any rank, linear layers, convolution. */
+/* The fronts of contractions: products of any rank, linear layers, convolution.
+ *
+ * Of 16-bit operands with a bias the product is wide, that is f32, and rounded when the bias is in:
+ * once, like a product without one.
+ */
 #include "ops/rules.h"
 
-static hod_tensor *matmul(hod_tensor *a, hod_tensor *b, bool tb)
+static hod_tensor *matmul(hod_tensor *a, hod_tensor *b, bool tb, bool wide)
 {
     hod_attrs attrs;
     memset(&attrs, 0, sizeof attrs);
     attrs.matmul.tb = tb;
+    attrs.matmul.wide = wide && a && hod__widened((hod_dtype)a->dtype) != (hod_dtype)a->dtype;
     return hod__op(HOD_OP_matmul, &attrs, 2, (hod_tensor *[]){a, b});
 }
 
 /* x (...,K) times one matrix: the leading dimensions become rows, so that the gradient of the
  * matrix is one product and no sum over batches. */
-static hod_tensor *rows_matmul(hod_tensor *x, hod_tensor *b, bool tb)
+static hod_tensor *rows_matmul(hod_tensor *x, hod_tensor *b, bool tb, bool wide)
 {
     if (!x || x->ndim == 2)
-        return matmul(x, b, tb);
+        return matmul(x, b, tb, wide);
     int last = x->ndim - 1;
     hod_shape out = hod_tensor_shape(x);
     out.d[last] = b->shape[tb ? 0 : 1];
     int64_t flat[2] = {hod__numel(last, x->shape), x->shape[last]};
-    return hod_reshape(matmul(hod__reshape_to(x, 2, flat), b, tb), out);
+    return hod_reshape(matmul(hod__reshape_to(x, 2, flat), b, tb, wide), out);
 }
 
-hod_tensor *hod_matmul(hod_tensor *a, hod_tensor *b)
+static hod_tensor *product(hod_tensor *a, hod_tensor *b, bool wide)
 {
     if (hod__null("matmul", "a", a) || hod__null("matmul", "b", b))
         return NULL;
@@ -33,14 +38,34 @@ hod_tensor *hod_matmul(hod_tensor *a, hod_tensor *b)
     t = t > HOD_BF16 ? HOD_F32 : t;
     hod_tensor *x = hod__cast_to(a, t), *y = hod__cast_to(b, t);
     if (a->ndim == 1)
-        return hod_squeeze(hod_matmul(hod_unsqueeze(x, 0), y), b->ndim == 1 ? 0 : -2);
+        return hod_squeeze(product(hod_unsqueeze(x, 0), y, wide), b->ndim == 1 ? 0 : -2);
     if (b->ndim == 1)
-        return hod_squeeze(hod_matmul(x, hod_unsqueeze(y, 1)), -1);
+        return hod_squeeze(product(x, hod_unsqueeze(y, 1), wide), -1);
     bool inner_fits = a->shape[a->ndim - 1] == b->shape[b->ndim - 2];
-    return b->ndim == 2 && inner_fits ? rows_matmul(x, y, false) : matmul(x, y, false);
+    return b->ndim == 2 && inner_fits ? rows_matmul(x, y, false, wide) : matmul(x, y, false, wide);
 }
 
-hod_tensor *hod_linear_nobias(hod_tensor *x, hod_tensor *w)
+hod_tensor *hod_matmul(hod_tensor *a, hod_tensor *b)
+{
+    return product(a, b, false);
+}
+
+hod_tensor *hod__matmul_wide(hod_tensor *a, hod_tensor *b)
+{
+    return product(a, b, true);
+}
+
+/* wide + b in the type that narrow operands (of type t) and b make. */
+static hod_tensor *with_bias(hod_tensor *wide, hod_tensor *b, hod_dtype t)
+{
+    if (!wide || !b)
+        return NULL;
+    bool narrow = hod__widened(t) != t && (b->dtype == t || b->dtype > HOD_BF16);
+    hod_tensor *y = hod_add(wide, b);
+    return narrow ? hod__cast_to(y, t) : y;
+}
+
+static hod_tensor *linear(hod_tensor *x, hod_tensor *w, bool wide)
 {
     if (hod__null("linear", "x", x) || hod__null("linear", "w", w))
         return NULL;
@@ -52,18 +77,23 @@ hod_tensor *hod_linear_nobias(hod_tensor *x, hod_tensor *w)
                         HOD_SHAPE_TEXT(x), HOD_SHAPE_TEXT(w), (long long)x->shape[x->ndim - 1],
                         (long long)w->shape[1]);
     hod_dtype t = hod__promote(x, w);
-    return rows_matmul(hod__cast_to(x, t), hod__cast_to(w, t), true);
+    return rows_matmul(hod__cast_to(x, t), hod__cast_to(w, t), true, wide);
+}
+
+hod_tensor *hod_linear_nobias(hod_tensor *x, hod_tensor *w)
+{
+    return linear(x, w, false);
 }
 
 hod_tensor *hod_linear(hod_tensor *x, hod_tensor *w, hod_tensor *b)
 {
-    hod_tensor *y = hod_linear_nobias(x, w);
+    hod_tensor *y = linear(x, w, true);
     if (!y || hod__null("linear", "b", b))
         return NULL;
     if (b->ndim != 1 || b->shape[0] != w->shape[0])
         return HOD_FAIL(ARGUMENT, "linear: bias %s with weights %s, wanted (%lld)",
                         HOD_SHAPE_TEXT(b), HOD_SHAPE_TEXT(w), (long long)w->shape[0]);
-    return hod_add(y, b);
+    return with_bias(y, b, hod__promote(x, w));
 }
 
 /* ---- images ---- */
@@ -81,6 +111,18 @@ static void quad(int64_t all, const int64_t apart[4], int64_t out[4])
     bool given = apart[0] || apart[1] || apart[2] || apart[3];
     for (int i = 0; i < 4; i++)
         out[i] = given ? apart[i] : all;
+}
+
+/* y (N,O,H,W), wide where t is narrow, + b (O). */
+static hod_tensor *with_channels_bias(const char *name, hod_tensor *y, const hod_tensor *w,
+                                      hod_tensor *b, hod_dtype t)
+{
+    if (!y)
+        return NULL;
+    if (b->ndim != 1 || b->shape[0] != y->shape[1])
+        return HOD_FAIL(ARGUMENT, "%s: bias %s with weights %s, wanted (%lld)", name,
+                        HOD_SHAPE_TEXT(b), HOD_SHAPE_TEXT(w), (long long)y->shape[1]);
+    return with_bias(y, hod_reshape(b, HOD_SHAPE(b->shape[0], 1, 1)), t);
 }
 
 /* Elements of a line as an image of one row, and back. */
@@ -104,7 +146,8 @@ hod_tensor *hod_conv1d_with(hod_tensor *x, hod_tensor *w, hod_conv1d_options o)
                                 .dilation_hw = {1, o.dilation ? o.dilation : 1},
                                 .padding_tlbr = {0, left, 0, right},
                                 .groups = o.groups,
-                                .same = o.same};
+                                .same = o.same,
+                                .bias = o.bias};
     return hod_squeeze(hod_conv2d_with(row, hod_unsqueeze(w, 2), image), 2);
 }
 
@@ -176,12 +219,13 @@ hod_tensor *hod_conv_transpose2d_with(hod_tensor *x, hod_tensor *w, hod_conv_tra
         a.conv.shape.d[2 + i] = s[i].size - s[i].beyond;
     }
     hod_dtype t = hod__promote(x, w);
+    a.conv.wide = o.bias && hod__widened(t) != t;
     hod_tensor *y = hod__op(HOD_OP_conv2d_input, &a, 2,
                             (hod_tensor *[]){hod__cast_to(x, t), hod__cast_to(w, t)});
     for (int i = 0; i < 2; i++)
         if (s[i].beyond > 0)
             y = hod_pad(y, 2 + i, 0, s[i].beyond, 0);
-    return y;
+    return o.bias ? with_channels_bias("conv_transpose2d", y, w, o.bias, t) : y;
 }
 
 hod_tensor *hod_conv_transpose1d_with(hod_tensor *x, hod_tensor *w, hod_conv_transpose1d_options o)
@@ -195,7 +239,8 @@ hod_tensor *hod_conv_transpose1d_with(hod_tensor *x, hod_tensor *w, hod_conv_tra
                                           .dilation_hw = {1, o.dilation ? o.dilation : 1},
                                           .output_padding_hw = {0, o.output_padding},
                                           .padding_tlbr = {0, left, 0, right},
-                                          .groups = o.groups};
+                                          .groups = o.groups,
+                                          .bias = o.bias};
     return hod_squeeze(hod_conv_transpose2d_with(row, hod_unsqueeze(w, 2), image), 2);
 }
 
@@ -229,7 +274,10 @@ hod_tensor *hod_conv2d_with(hod_tensor *x, hod_tensor *w, hod_conv2d_options o)
         same_padding(w, a.conv.dilation, a.conv.padding);
     a.conv.groups = o.groups ? o.groups : 1;
     hod_dtype t = hod__promote(x, w);
-    return hod__op(HOD_OP_conv2d, &a, 2, (hod_tensor *[]){hod__cast_to(x, t), hod__cast_to(w, t)});
+    a.conv.wide = o.bias && hod__widened(t) != t;
+    hod_tensor *y =
+        hod__op(HOD_OP_conv2d, &a, 2, (hod_tensor *[]){hod__cast_to(x, t), hod__cast_to(w, t)});
+    return o.bias ? with_channels_bias("conv2d", y, w, o.bias, t) : y;
 }
 
 hod_tensor *hod_add_channels(hod_tensor *x, hod_tensor *b)

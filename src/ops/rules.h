@@ -38,7 +38,15 @@ bool hod__window(int64_t size, const int64_t padding[2], int64_t kernel, int64_t
 /* Strides with which t's elements take the given shape without a copy; false: impossible. */
 bool hod__view_strides(const hod_tensor *t, int ndim, const int64_t *shape, int64_t *strides);
 
+/* f32 for f16 and bf16, any other type as it is. */
+static inline hod_dtype hod__widened(hod_dtype dtype)
+{
+    return dtype == HOD_F16 || dtype == HOD_BF16 ? HOD_F32 : dtype;
+}
+
 /* ---- for compositions ---- */
+/* hod_matmul, but f32 of 16-bit operands. */
+hod_tensor *hod__matmul_wide(hod_tensor *a, hod_tensor *b);
 /* x with integers and 16-bit floats as f32; and y brought back to x's type when that is one. */
 hod_tensor *hod__computed(hod_tensor *x);
 hod_tensor *hod__like(hod_tensor *y, const hod_tensor *x);
@@ -79,7 +87,8 @@ void hod__copy_rows(int64_t size, int64_t m, int64_t n, char *to, int64_t to_row
 /* An unowned, uninitialised, row-major tensor. */
 hod_tensor *hod__eval_temporary(const hod_meta *m);
 int hod__eval_zero(hod_tensor *out); /* zeroes all elements, any strides */
-/* Runs `eval` with inputs of out's type brought to `dtype`, and its result brought back. */
+/* Runs `eval` with the inputs that have the first one's type brought to `dtype`, and its result
+ * brought to out's. */
 int hod__eval_through(hod_dtype dtype, const hod_op_call *c, hod_tensor *out,
                       int (*eval)(const hod_op_call *c, hod_tensor *out));
 

@@ -185,6 +185,29 @@ static int differentiable_gradient(void *job, hod_tensor *const *in, hod_tensor 
 }
 TWINS(compile_gradients_keep_their_history, differentiable_gradient, 1, 1, 0)
 
+static int product_with_leaf(void *job, hod_tensor *const *in, hod_tensor **out)
+{
+    out[0] = hod_sum(hod_linear_nobias(in[0], job));
+    return hod_backward(out[0]);
+}
+
+/* The product that makes the gradient adds itself to the sum, but an empty one does not run. */
+TEST(compile_gradients_of_an_empty_batch)
+{
+    HOD_SCOPE(s);
+    hod_tensor *w = hod_requires_grad(hod_full(HOD_F32, HOD_SHAPE(2, 3), 1), true), *y;
+    hod_tensor *x[] = {hod_full(HOD_F32, HOD_SHAPE(0, 3), 1),
+                       hod_full(HOD_F32, HOD_SHAPE(4, 3), 1)};
+    hod_fn *f = hod_compile(product_with_leaf, w, .inputs = 1, .outputs = 1);
+    double expect[] = {0, 4, 4};
+    for (int i = 0; i < 3; i++) {
+        CHECK(hod_fn_call(f, &x[i % 2], &y) == 0);
+        CHECK(hod_grad(w) != NULL);
+        NEAR(apart(hod_grad(w), hod_full(HOD_F32, HOD_SHAPE(2, 3), expect[i])), 0, 0);
+    }
+    hod_fn_free(f);
+}
+
 /* What the tape would have refused is refused after a replay went without one. */
 static int wrong_later(void *job, hod_tensor *const *in, hod_tensor **out)
 {

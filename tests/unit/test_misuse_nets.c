@@ -31,17 +31,18 @@ static hod_tensor *some_einsum(hod_tensor *x, hod_tensor *y, hod_tensor *z)
 static hod_tensor *some_conv2d(hod_tensor *x)
 {
     hod_tensor *in = draw(3) ? image() : x, *w = draw(3) ? image() : x;
-    return hod_conv2d(in, w, .stride = near(0), .padding = near(0), .dilation = near(0),
-                      .groups = near(1), .stride_hw = {near(0), near(0)},
-                      .dilation_hw = {near(0), near(0)},
-                      .padding_tlbr = {near(0), near(1), near(0), near(0)});
+    return hod_conv2d(
+        in, w, .stride = near(0), .padding = near(0), .dilation = near(0), .groups = near(1),
+        .stride_hw = {near(0), near(0)}, .dilation_hw = {near(0), near(0)},
+        .padding_tlbr = {near(0), near(1), near(0), near(0)}, .bias = draw(3) ? NULL : x);
 }
 
 static hod_tensor *some_conv1d(hod_tensor *x)
 {
     hod_tensor *in = draw(3) ? cube() : x, *w = draw(3) ? cube() : x;
     return hod_conv1d(in, w, .stride = near(0), .padding = near(0), .dilation = near(0),
-                      .groups = near(1), .padding_lr = {near(0), near(1)}, .same = draw(4) == 0);
+                      .groups = near(1), .padding_lr = {near(0), near(1)}, .same = draw(4) == 0,
+                      .bias = draw(3) ? NULL : x);
 }
 
 static hod_tensor *some_transposed(hod_tensor *x)
@@ -49,7 +50,7 @@ static hod_tensor *some_transposed(hod_tensor *x)
     if (draw(2))
         return hod_conv_transpose1d(draw(3) ? cube() : x, draw(3) ? cube() : x, .stride = near(2),
                                     .padding = near(0), .dilation = near(0), .groups = near(1),
-                                    .output_padding = near(1));
+                                    .output_padding = near(1), .bias = draw(3) ? NULL : x);
     return hod_conv_transpose2d(draw(3) ? image() : x, draw(3) ? image() : x, .stride = near(2),
                                 .padding = near(0), .dilation = near(0), .groups = near(1),
                                 .output_padding = near(1), .stride_hw = {near(0), near(0)},

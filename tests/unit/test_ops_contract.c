@@ -45,6 +45,34 @@ TEST(contract_transposed_beyond_the_windows)
     NEAR(hod_item(hod_select(hod_flatten(y, 0), 0, 9)), 0, 0);
 }
 
+/* One rounding to 16 bits: that of the whole in f32, as of a product without a bias. */
+TEST(contract_a_bias_is_added_before_rounding)
+{
+    hod_tensor *x = hod_cast(wave(HOD_SHAPE(2, 6, 8, 9), 0), HOD_BF16);
+    hod_tensor *w = hod_cast(wave(HOD_SHAPE(4, 6, 3, 2), 1), HOD_BF16);
+    hod_tensor *b = hod_cast(wave(HOD_SHAPE(4), 2), HOD_BF16);
+    CHECK(hod_requires_grad(x, true) && hod_requires_grad(w, true) && hod_requires_grad(b, true));
+    hod_tensor *narrow[] = {x, w, b}, *wide[3], *y[2], *g[2][3];
+    for (int i = 0; i < 3; i++)
+        wide[i] = hod_cast(narrow[i], HOD_F32);
+    y[0] = hod_conv2d(x, w, .bias = b);
+    y[1] = hod_conv2d(wide[0], wide[1], .bias = wide[2]);
+    EQ_INT(hod_tensor_dtype(y[0]), HOD_BF16);
+    NEAR(distance(y[0], hod_cast(y[1], HOD_BF16)), 0, 0);
+    for (int k = 0; k < 2; k++)
+        CHECK(hod_grad_of(hod_sum(hod_square(hod_cast(y[k], HOD_F32))), 3, narrow, g[k],
+                          HOD_ONES) == 0);
+    for (int i = 0; i < 3; i++) {
+        EQ_INT(hod_tensor_dtype(g[0][i]), HOD_BF16);
+        NEAR(distance(g[0][i], g[1][i]) / hod_item(hod_amax(hod_abs(g[1][i]))), 0, 0x1p-7);
+    }
+    hod_tensor *linear = hod_linear(hod_slice(x, 3, 0, 2), hod_reshape(w, HOD_SHAPE(72, 2)),
+                                    hod_cast(wave(HOD_SHAPE(72), 3), HOD_BF16));
+    EQ_INT(hod_tensor_dtype(linear), HOD_BF16);
+    ERROR_IS("conv2d: bias (6) with weights (4,6,3,2), wanted (4)",
+             hod_conv2d(x, w, .bias = hod_zeros(HOD_F32, HOD_SHAPE(6))));
+}
+
 TEST(contract_same_keeps_the_size)
 {
     hod_tensor *x = wave(HOD_SHAPE(1, 1, 7), 0), *w = wave(HOD_SHAPE(1, 1, 4), 1);
