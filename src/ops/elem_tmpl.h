@@ -7,6 +7,7 @@
  *     wide_elem  how a sum is stored (integers: i64)    WIDE_STORE(w)
  *     R(name)    kernel_math.h's function          LOWEST, HIGHEST   -inf, inf or the limits
  *     whole      f32, f64: an integer as wide as elem
+ *     PAIR(a, b, x, j, n)  a, b become the j-th of n pairs of the 2n elements from x on
  */
 #if defined(ELEM_F32)
 #define elem float
@@ -52,6 +53,14 @@
 #else
 #define LOAD(e) hod__bf16_to_f32(e)
 #define STORE(r) hod__f32_to_bf16(r)
+/* Neighbours: a word has one in either half, and its upper half is where an f32 has it. */
+#define PAIR(a, b, x, j, n)                                                                        \
+    {                                                                                              \
+        uint32_t word;                                                                             \
+        memcpy(&word, (x) + 2 * (j), sizeof word);                                                 \
+        a = hod__bits_f32(word << 16);                                                             \
+        b = hod__bits_f32(word & 0xffff0000u);                                                     \
+    }
 #define T(name) name##_bf16
 #endif
 #define WIDE_STORE(w) STORE((float)(w))
@@ -62,6 +71,7 @@
 #undef wide
 #undef wide_elem
 #undef LOAD
+#undef PAIR
 #undef STORE
 #undef WIDE_STORE
 #undef REAL_IS_FLOAT
@@ -105,4 +115,11 @@
 #define HIGHEST 1
 #define T(name) name##_bool
 #endif
+#endif
+#if !defined(PAIR) && !defined(ELEM_DONE)
+#define PAIR(a, b, x, j, n)                                                                        \
+    {                                                                                              \
+        a = LOAD((x)[j]);                                                                          \
+        b = LOAD((x)[(j) + (n)]);                                                                  \
+    }
 #endif

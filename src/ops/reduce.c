@@ -80,6 +80,16 @@ static void fold_range(const reduce_job *job, int64_t x_offset, int64_t begin, i
     }
 }
 
+/* Dense runs that follow one another in x and in out. */
+static void rows(void *context, int64_t begin, int64_t end)
+{
+    const reduce_job *job = context;
+    int64_t x, out, step = job->kept.ndim ? job->kept.x[0] : 0;
+    offsets(&job->kept, job->kept.ndim, begin, &x, &out);
+    job->f->rows(job->out + out * job->out_size, job->kept.ndim ? job->kept.out[0] : 0, end - begin,
+                 job->reduced.n, job->x + x * job->x_size, step);
+}
+
 static void along(void *context, int64_t begin, int64_t end)
 {
     const reduce_job *job = context;
@@ -265,6 +275,6 @@ int hod__eval_reduce(const hod_op_call *c, hod_tensor *out)
     else if (wide)
         by_columns(&job, COLUMNS, columns);
     else
-        hod__parallel(k->n, grain, along, &job);
+        hod__parallel(k->n, grain, dense && r->ndim == 1 && k->ndim <= 1 ? rows : along, &job);
     return 0;
 }

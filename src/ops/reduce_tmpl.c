@@ -3,25 +3,45 @@
  *
  * Sums and products run in `wide` (f64, i64), extremes in `real`. A fold keeps accumulators of
  * LANE_BYTES in all, enough of them that none waits for its last addition, and merges them by
- * halves: its order depends on the length alone, never on threads or instructions.
+ * halves: its order depends on length and stride alone, never on threads or instructions.
+ *
+ * To make an f64 of an f32 takes longer than to add it. Of neighbouring elements four are therefore
+ * folded in f32, two and two, and that four in f64:
+ *
+ *     lane[j]  <-  (x[j] . x[32 + j]) . (x[64 + j] . x[96 + j])        bf16: (x[2j] . x[2j + 1]) ...
+ *
+ * What that loses is an error in the last place of each four, of all errors of their sum as little as
+ * their number's root; rounding the result to f32 mostly hides it. A four may however leave the range
+ * of f32, where f64 would not: a result that is not finite, and a product with a pair so small that
+ * a four may be no normal number, is folded again, one by one.
  *
  * The index of an extreme is found by its value: blocks are folded as for the value, without asking
  * where; then the first element that the best of all does not take over from is looked for, in the
  * block that had it. */
 #include "ops/math_tmpl.h"
 
-#define ACC_sum          wide
-#define ACC_prod         wide
-#define ACC_amax         real
-#define ACC_amin         real
-#define ACC_any          int
-#define ACC_all          int
+#define ACC_sum  wide
+#define ACC_prod wide
+#define ACC_amax real
+#define ACC_amin real
+#define ACC_any  int
+#define ACC_all  int
+/* Does a pair lose digits where it is small? A sum has them all. */
+#define SHRINKS_sum      0
+#define SHRINKS_prod     1
+#define SHRINKS_amax     0
+#define SHRINKS_amin     0
+#define SHRINKS_any      0
+#define SHRINKS_all      0
 #define PUT_sum(i, acc)  ((wide_elem *)out)[i] = WIDE_STORE(acc)
 #define PUT_prod(i, acc) ((wide_elem *)out)[i] = WIDE_STORE(acc)
 #define PUT_amax(i, acc) ((elem *)out)[i] = STORE(acc)
 #define PUT_amin(i, acc) ((elem *)out)[i] = STORE(acc)
 #define PUT_any(i, acc)  ((uint8_t *)out)[i] = (acc) != 0
 #define PUT_all(i, acc)  ((uint8_t *)out)[i] = (acc) != 0
+
+/* Not inlined, so that the quick fold has the registers. */
+#define APART_FN static __attribute__((noinline, unused))
 
 #define LANES(acc_t) ((int)(LANE_BYTES / sizeof(acc_t)))
 
@@ -51,6 +71,17 @@
     MERGE_HALF(4, acc_t, expression)                                                               \
     MERGE_HALF(2, acc_t, expression)                                                               \
     MERGE_HALF(1, acc_t, expression)
+
+#define BY_FOURS(acc_t) (REAL_IS_FLOAT && sizeof(acc_t) > sizeof(real))
+#define LEAST(a, b)     ((b) < (a) ? (b) : (a))
+#define ROOT_OF_LEAST   0x1p-63 /* two that are greater have a normal product in f32 */
+/* to = a pair of the two lines at `from`, folded. */
+#define FOLD_PAIR(to, expression, from, j, acc_t)                                                  \
+    {                                                                                              \
+        real acc, a;                                                                               \
+        PAIR(acc, a, from, j, LANES(acc_t))                                                        \
+        to = expression;                                                                           \
+    }
 
 #define COLUMN(k, expression)                                                                      \
     a = LOAD(x[(i + (k)) * step + j]);                                                             \
@@ -92,9 +123,13 @@
     {                                                                                              \
         T(lines_##name)(accs, n, data, rows, step);                                                \
     }                                                                                              \
-    static void T(fold_##name)(void *accs, int64_t n, const void *data, int64_t s)                 \
+    R_FN ACC_##name T(merged_##name)(ACC_##name * lane)                                            \
     {                                                                                              \
-        const elem *x = data;                                                                      \
+        MERGE_LANES(ACC_##name, expression)                                                        \
+        return lane[0];                                                                            \
+    }                                                                                              \
+    APART_FN ACC_##name T(one_by_one_##name)(int64_t n, const elem *x, int64_t s)                  \
+    {                                                                                              \
         ACC_##name lane[LANES(ACC_##name)];                                                        \
         T(begin_##name)(lane, LANES(ACC_##name));                                                  \
         if (s == 1) {                                                                              \
@@ -104,9 +139,64 @@
         } else {                                                                                   \
             FOLD_LOOP(ACC_##name, expression, s)                                                   \
         }                                                                                          \
-        MERGE_LANES(ACC_##name, expression)                                                        \
-        ACC_##name acc = *(ACC_##name *)accs, a = lane[0];                                         \
+        return T(merged_##name)(lane);                                                             \
+    }                                                                                              \
+    /* Of neighbours, by fours; false: one may have left the range of real. */                     \
+    R_FN bool T(by_fours_##name)(int64_t n, const elem *x, ACC_##name *result)                     \
+    {                                                                                              \
+        ACC_##name lane[LANES(ACC_##name)];                                                        \
+        real least[LANES(ACC_##name)];                                                             \
+        int64_t i = 0;                                                                             \
+        T(begin_##name)(lane, LANES(ACC_##name));                                                  \
+        for (int j = 0; j < LANES(ACC_##name); j++)                                                \
+            least[j] = 1;                                                                          \
+        for (; i + 4 * LANES(ACC_##name) <= n; i += 4 * LANES(ACC_##name))                         \
+            _Pragma("omp simd") for (int j = 0; j < LANES(ACC_##name); j++)                        \
+            {                                                                                      \
+                real p, q, four;                                                                   \
+                FOLD_PAIR(p, expression, x + i, j, ACC_##name)                                     \
+                FOLD_PAIR(q, expression, x + i + 2 * LANES(ACC_##name), j, ACC_##name)             \
+                if (SHRINKS_##name)                                                                \
+                    least[j] = LEAST(LEAST(least[j], r_abs(p)), r_abs(q));                         \
+                {                                                                                  \
+                    real acc = p, a = q;                                                           \
+                    four = expression;                                                             \
+                }                                                                                  \
+                ACC_##name acc = lane[j];                                                          \
+                real a = four;                                                                     \
+                lane[j] = expression;                                                              \
+            }                                                                                      \
+        int64_t lines = (n - i) / LANES(ACC_##name), rest = i + lines * LANES(ACC_##name);         \
+        if (i < n) {                                                                               \
+            T(lines_##name)(lane, LANES(ACC_##name), x + i, lines, LANES(ACC_##name));             \
+            T(lines_##name)(lane, n - rest, x + rest, 1, 0);                                       \
+        }                                                                                          \
+        int small = 0;                                                                             \
+        for (int j = 0; j < LANES(ACC_##name) && SHRINKS_##name; j++)                              \
+            small |= least[j] < (real)ROOT_OF_LEAST;                                               \
+        *result = T(merged_##name)(lane);                                                          \
+        return !small && *result - *result == 0;                                                   \
+    }                                                                                              \
+    R_FN ACC_##name T(folded_##name)(int64_t n, const elem *x, int64_t s)                          \
+    {                                                                                              \
+        ACC_##name a;                                                                              \
+        if (!BY_FOURS(ACC_##name) || s != 1 || !T(by_fours_##name)(n, x, &a))                      \
+            a = T(one_by_one_##name)(n, x, s);                                                     \
+        return a;                                                                                  \
+    }                                                                                              \
+    static void T(fold_##name)(void *accs, int64_t n, const void *x, int64_t s)                    \
+    {                                                                                              \
+        ACC_##name acc = *(ACC_##name *)accs, a = T(folded_##name)(n, x, s);                       \
         *(ACC_##name *)accs = expression;                                                          \
+    }                                                                                              \
+    static void T(rows_##name)(void *out, int64_t apart, int64_t rows, int64_t n,                  \
+                               const void *data, int64_t step)                                     \
+    {                                                                                              \
+        for (int64_t i = 0; i < rows; i++) {                                                       \
+            ACC_##name acc = start, a = T(folded_##name)(n, (const elem *)data + i * step, 1);     \
+            acc = expression;                                                                      \
+            PUT_##name(i *apart, acc);                                                             \
+        }                                                                                          \
     }                                                                                              \
     static void T(merge_##name)(void *accs, const void *other)                                     \
     {                                                                                              \
@@ -209,6 +299,7 @@ static const hod_folder T(folders)[HOD_OPS] = {
 #define REDUCE(name, ...)                                                                          \
     [HOD_OP_##name] = {.begin = T(begin_##name),                                                   \
                        .fold = T(fold_##name),                                                     \
+                       .rows = T(rows_##name),                                                     \
                        .columns = T(columns_##name),                                               \
                        .merge = T(merge_##name),                                                   \
                        .put = T(put_##name),                                                       \
@@ -227,14 +318,25 @@ static const hod_folder T(folders)[HOD_OPS] = {
 #undef ACC_any
 #undef ACC_all
 #undef PUT_any
+#undef SHRINKS_any
 #undef PUT_all
+#undef SHRINKS_all
 #undef PUT_sum
+#undef SHRINKS_sum
 #undef PUT_prod
+#undef SHRINKS_prod
 #undef PUT_amax
+#undef SHRINKS_amax
 #undef PUT_amin
+#undef SHRINKS_amin
 #undef LANES
 #undef FOLD_LOOP
 #undef MERGE_HALF
 #undef MERGE_LANES
 #undef COLUMN
+#undef BY_FOURS
+#undef APART_FN
+#undef LEAST
+#undef ROOT_OF_LEAST
+#undef FOLD_PAIR
 #undef BEST

@@ -21,7 +21,8 @@ typedef void hod_cast_row(int64_t n, void *out, int64_t so, const void *in, int6
 enum { INDEX_COLUMNS = 256 };
 
 /* A reduction of one type: how to begin an accumulator, fold n elements s apart into it, fold rows
- * of n neighbouring elements, step apart, into each of n, merge two, and store n. An index
+ * of n neighbouring elements, step apart, into each of n, merge two, and store n; and all of that for
+ * rows that are a result each, stored `apart`. An index
  * reduction has only the last three: the index among n elements s apart, among the rows for each of
  * n <= INDEX_COLUMNS columns, and whether x[by] takes over from x[from]. */
 typedef struct hod_folder {
@@ -30,6 +31,7 @@ typedef struct hod_folder {
     void (*columns)(void *accs, int64_t n, const void *x, int64_t rows, int64_t step);
     void (*merge)(void *acc, const void *other);
     void (*put)(void *out, int64_t apart, const void *accs, int64_t n);
+    void (*rows)(void *out, int64_t apart, int64_t rows, int64_t n, const void *x, int64_t step);
     size_t acc_bytes;
     int64_t (*index)(int64_t n, const void *x, int64_t s);
     void (*index_columns)(int64_t n, int64_t *at, const void *x, int64_t rows, int64_t step);

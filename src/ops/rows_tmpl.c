@@ -5,6 +5,7 @@
 #include "ops/rows.h"
 #include "ops/uniform_tmpl.h"
 #include "tensor/half.h"
+#include <float.h>
 #include <math.h>
 #include <string.h>
 

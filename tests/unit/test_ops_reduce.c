@@ -2,6 +2,7 @@
 #include "device/device.h"
 #include "harness.h"
 #include "ops/op.h"
+#include "ops/rows.h"
 #include <hod/autograd.h>
 #include <hod/functional.h>
 #include <math.h>
@@ -92,6 +93,76 @@ TEST(ops_reduce_a_million)
     NEAR(hod_item(hod_sum(hod_full(HOD_BF16, HOD_SHAPE(512, 128), 0.5))), 32768, 0);
     hod_tensor *columns = hod_sum_dims(hod_full(HOD_F32, HOD_SHAPE(100000, 8), 0.1), 0);
     NEAR(hod_item(hod_select(columns, 0, 7)), 10000.00015, 0.001);
+}
+
+/* Neighbours are folded by fours in f32 before they are in f64; elements that lie apart one by one. */
+static void fours_like_one_by_one(hod_tensor *x)
+{
+    hod_tensor *apart = hod_select(hod_copy(hod_stack(2, (hod_tensor *[]){x, x}, 2)), 2, 1);
+    int64_t n = x->shape[1], m = x->shape[0];
+    double have[4], twin[4], all[4];
+    CHECK(m <= HOD_COUNT(have) && apart && apart->strides[1] == 2);
+    CHECK(hod_read_doubles(hod_sum_dims(x, 1), have, m) == 0);
+    CHECK(hod_read_doubles(hod_sum_dims(apart, 1), twin, m) == 0);
+    CHECK(hod_read_doubles(hod_sum_dims(hod_abs(x), 1), all, m) == 0);
+    /* each four is rounded twice, and the results once more */
+    double eps = x->dtype == HOD_BF16 ? 0x1p-8 : x->dtype == HOD_F16 ? 0x1p-11 : 0x1p-24;
+    for (int64_t i = 0; i < m; i++)
+        NEAR(have[i], twin[i], 0x1p-23 * all[i] + 2 * eps * fabs(twin[i]));
+    hod_tensor *near1 = hod_add_scalar(hod_mul_scalar(x, 0x1p-6), 1);
+    hod_tensor *apart1 = hod_add_scalar(hod_mul_scalar(apart, 0x1p-6), 1);
+    CHECK(hod_read_doubles(hod_prod_dims(near1, 1), have, m) == 0);
+    CHECK(hod_read_doubles(hod_prod_dims(apart1, 1), twin, m) == 0);
+    for (int64_t i = 0; i < m; i++)
+        NEAR(have[i], twin[i], ((double)n * 0x1p-24 + 2 * eps) * fabs(twin[i]));
+}
+
+TEST(ops_reduce_by_fours)
+{
+    static const int64_t lengths[] = {1, 31, 32, 127, 128, 129, 255, 256, 300, 511, 1000, 20001};
+    static const hod_dtype types[] = {HOD_F32, HOD_F16, HOD_BF16};
+    for (int rows = 0; rows < 3; rows++)
+        for (int t = 0; t < HOD_COUNT(types) && hod__rows_of(rows); t++)
+            for (int l = 0; l < HOD_COUNT(lengths); l++) {
+                HOD_SCOPE(s);
+                hod__rows_use(hod__rows_of(rows));
+                fours_like_one_by_one(hod_cast(pattern(HOD_SHAPE(3, lengths[l])), types[t]));
+            }
+    hod__rows_use(NULL);
+}
+
+/* What a four in f32 cannot hold and an f64 can; n elements, of which the first few are given. */
+static double folded(hod_op op, int64_t n, const float *first, int64_t given, float rest)
+{
+    float *v = hod__alloc((size_t)n, sizeof *v);
+    for (int64_t i = 0; i < n; i++)
+        v[i] = i % 32 == 0 && i / 32 < given ? first[i / 32] : rest; /* one below the other */
+    hod_tensor *x = hod_from_floats(v, HOD_SHAPE(n));
+    free(v);
+    return hod_item(op == HOD_OP_sum ? hod_sum(x) : hod_prod(x));
+}
+
+TEST(ops_reduce_by_fours_keeps_the_range)
+{
+    const float big = 3e38f, tiny = 1e-30f, huge = 1e30f, inf = INFINITY;
+    for (int rows = 0; rows < 3 && hod__rows_of(rows); rows++) {
+        hod__rows_use(hod__rows_of(rows));
+        for (int64_t n = 256; n < 300000; n *= 12) {
+            HOD_SCOPE(s);
+            NEAR(folded(HOD_OP_sum, n, (float[]){big, big, -big, -big}, 4, 0), 0, 0);
+            NEAR(folded(HOD_OP_sum, n, (float[]){big, big}, 2, -0.0f), INFINITY, 0);
+            NEAR(folded(HOD_OP_sum, n, (float[]){1, -inf, 2}, 3, 1), -INFINITY, 0);
+            CHECK(isnan(folded(HOD_OP_sum, n, (float[]){inf, 1, -inf}, 3, 1)));
+            CHECK(isnan(folded(HOD_OP_sum, n, (float[]){1, NAN}, 2, 1)));
+            NEAR(folded(HOD_OP_prod, n, (float[]){tiny, tiny, huge, huge}, 4, 1), 1, 1e-6);
+            NEAR(folded(HOD_OP_prod, n, (float[]){huge, huge, tiny, tiny}, 4, 1), 1, 1e-6);
+            NEAR(folded(HOD_OP_prod, n, (float[]){1e-12f, 1e-12f, -1e-12f, 1e-12f, huge}, 5, 1),
+                 -1e-18, 1e-24);
+            NEAR(folded(HOD_OP_prod, n, (float[]){0, 2, 3}, 3, 1), 0, 0);
+            CHECK(isnan(folded(HOD_OP_prod, n, (float[]){0, 2, inf}, 3, 1)));
+        }
+    }
+    hod__rows_use(NULL);
 }
 
 TEST(ops_reduce_integers_in_i64)
