@@ -66,14 +66,28 @@ static void run_steps(void *context, int64_t begin, int64_t end)
         step(context, t, NULL);
 }
 
+/* Rows that share their weights, each in one piece: layer and rms norm. */
+static bool is_rows(const hod_norm_call *c)
+{
+    const hod_attrs_norm *a = c->attrs;
+    return c->w && a->groups == 1 && a->pieces == 1 && a->run == 1 && !a->given && !is_table(a);
+}
+
 /* Blocks of steps, each with sums of its own: the sums' order does not depend on threads. */
 static void run_blocks(void *context, int64_t begin, int64_t end)
 {
     const norm_job *job = context;
     int64_t steps = steps_of(job->call.attrs), k = 2 * weights_of(job->call.attrs);
-    for (int64_t i = begin; i < end; i++)
-        for (int64_t t = i * steps / job->blocks; t < (i + 1) * steps / job->blocks; t++)
-            step(job, t, job->sums ? job->sums + i * k : NULL);
+    bool rows = is_rows(&job->call);
+    for (int64_t i = begin; i < end; i++) {
+        int64_t t = i * steps / job->blocks, stop = (i + 1) * steps / job->blocks;
+        double *sums = job->sums ? job->sums + i * k : NULL;
+        if (rows)
+            job->rows->back_rows(&job->call, t, stop - t, sums, sums + k / 2);
+        else
+            for (; t < stop; t++)
+                step(job, t, sums);
+    }
 }
 
 enum { PARALLEL_ELEMENTS = 16384, BLOCKS = 16 };

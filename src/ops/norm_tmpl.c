@@ -1,15 +1,7 @@
 /* The kernels of normalisation for one `real` (norm_rows.c says over what): rows_tmpl.c includes it
  * for f32 and f64. Sums are of f64, in an order that depends on sizes alone. */
 
-/* Adds up what an expression is over n elements; or two of them. */
-#define ADD_UP(sum, value)                                                                         \
-    {                                                                                              \
-        wide all_ = 0;                                                                             \
-        PRAGMA(omp simd reduction(+ : all_))                                                       \
-        for (int64_t e = 0; e < n; e++)                                                            \
-            all_ += (wide)(value);                                                                 \
-        sum += all_;                                                                               \
-    }
+/* Adds up two expressions over n elements. */
 #define ADD_UP2(sum, value, sum2, value2)                                                          \
     {                                                                                              \
         wide all_ = 0, all2_ = 0;                                                                  \
@@ -23,28 +15,49 @@
     }
 #define PRAGMA(text) _Pragma(#text)
 
+/* One pass finds a mean and a deviation from sums of d = x - x0 and of d d, in f64. What cancels in
+ * their difference is harmless when x0 is the set's first element: of n elements none is further
+ * from their mean than sqrt(n) deviations. */
+
+/* Adds n elements of x to the two sums. */
+static void T(add_moments)(int64_t n, const real *restrict x, real x0, wide *sum, wide *square)
+{
+    wide sd = 0, sdd = 0;
+    PRAGMA(omp simd reduction(+ : sd, sdd))
+    for (int64_t e = 0; e < n; e++) {
+        const wide d = (wide)x[e] - (wide)x0;
+        sd += d;
+        sdd = D_MA(d, d, sdd);
+    }
+    *sum += sd;
+    *square += sdd;
+}
+
+/* The mean as it will be rounded, and 1 / sqrt(variance + eps) around that. */
+static void T(finish_moments)(const hod_attrs_norm *a, real x0, wide sum, wide square, real *mean,
+                              real *scale)
+{
+    const wide count = (wide)(a->n * a->pieces);
+    *mean = a->centred ? (real)((wide)x0 + sum / count) : 0;
+    const wide q = (wide)*mean - (wide)x0, var = square / count - q * (2 * (sum / count) - q);
+    *scale = r_rsqrt((real)(var < 0 ? 0 : var) + (real)a->eps);
+}
+
 /* Of set s: its mean (0 where nothing is centred) and 1 / sqrt(variance + eps). */
 static void T(moments)(const hod_norm_call *c, int64_t s, real *mean, real *scale)
 {
     const hod_attrs_norm *a = c->attrs;
     const int64_t n = a->n;
-    const wide count = (wide)(n * a->pieces);
-    wide sum = 0, square = 0;
     if (a->given) {
         *mean = ((const real *)c->mean)[s];
         *scale = r_rsqrt(((const real *)c->var)[s] + (real)a->eps);
         return;
     }
-    for (int64_t p = 0; a->centred && p < a->pieces; p++) {
-        const real *x = (const real *)c->x + (p * a->sets + s) * n;
-        ADD_UP(sum, x[e])
-    }
-    const real m = *mean = (real)(sum / count);
-    for (int64_t p = 0; p < a->pieces; p++) {
-        const real *x = (const real *)c->x + (p * a->sets + s) * n;
-        ADD_UP(square, (x[e] - m) * (x[e] - m))
-    }
-    *scale = r_rsqrt((real)(square / count) + (real)a->eps);
+    const real *x = (const real *)c->x + s * n, x0 = a->centred ? x[0] : 0;
+    wide sum = 0, square = 0;
+    for (int64_t p = 0; p < a->pieces; p++)
+        T(add_moments)(n, x + p * a->sets * n, x0, &sum, &square);
+    T(finish_moments)(a, x0, sum, square, mean, scale);
 }
 
 static void T(norm)(const hod_norm_call *c, int64_t s)
@@ -135,6 +148,57 @@ static void T(norm_back)(const hod_norm_call *c, int64_t s, double *dw, double *
     }
 }
 
+/* ---- gradients of rows: layer and rms norm ---- */
+
+/* What norm_back does for a set, for m neighbouring ones that share their weights: everything is summed
+ * in one pass, and m rows are added to dw and db at once. */
+R_FN void T(back_of_rows)(const hod_norm_call *c, int64_t s, const int m, double *dw, double *db)
+{
+    const hod_attrs_norm *a = c->attrs;
+    const int64_t n = a->n;
+    const real *restrict x = (const real *)c->x + s * n, *restrict g = (const real *)c->g + s * n;
+    const real *restrict w = c->w;
+    real *restrict dx = (real *)c->y + s * n, mean[NORM_ROWS], scale[NORM_ROWS];
+    real less[NORM_ROWS], along[NORM_ROWS];
+    for (int k = 0; k < m; k++) {
+        const real *xk = x + k * n, *gk = g + k * n, x0 = a->centred ? xk[0] : 0;
+        wide sd = 0, sdd = 0, su = 0, sud = 0;
+        PRAGMA(omp simd reduction(+ : sd, sdd, su, sud))
+        for (int64_t e = 0; e < n; e++) {
+            const wide d = (wide)xk[e] - (wide)x0, u = (wide)(gk[e] * w[e]);
+            sd += d;
+            su += u;
+            sdd = D_MA(d, d, sdd);
+            sud = D_MA(u, d, sud);
+        }
+        T(finish_moments)(a, x0, sd, sdd, &mean[k], &scale[k]);
+        const wide suh = (sud - ((wide)mean[k] - (wide)x0) * su) * (wide)scale[k];
+        less[k] = a->centred ? (real)(su / (wide)n) : 0;
+        along[k] = (real)(suh / (wide)n);
+    }
+    PRAGMA(omp simd)
+    for (int64_t e = 0; e < n; e++) {
+        double dwe = 0, dbe = 0;
+        for (int k = 0; k < m; k++) {
+            const real ge = g[k * n + e], h = (x[k * n + e] - mean[k]) * scale[k];
+            dx[k * n + e] = scale[k] * (ge * w[e] - less[k] - h * along[k]);
+            dwe += (double)(ge * h);
+            dbe += (double)ge;
+        }
+        dw[e] += dwe;
+        db[e] += dbe;
+    }
+}
+
+static void T(norm_back_rows)(const hod_norm_call *c, int64_t s, int64_t m, double *dw, double *db)
+{
+    int64_t k = 0;
+    for (; k + NORM_ROWS <= m; k += NORM_ROWS)
+        T(back_of_rows)(c, s + k, NORM_ROWS, dw, db);
+    for (; k < m; k++)
+        T(back_of_rows)(c, s + k, 1, dw, db);
+}
+
 /* ---- sets across memory: pieces of one element; m neighbouring sets from s on ---- */
 
 #define ACROSS(sum, value)                                                                         \
@@ -220,7 +284,6 @@ static void T(norm_across_back)(const hod_norm_call *c, int64_t s, int64_t m, do
     }
 }
 
-#undef ADD_UP
 #undef ADD_UP2
 #undef ACROSS2
 #undef PRAGMA

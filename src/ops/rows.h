@@ -46,6 +46,7 @@ typedef void hod_fused_run(const struct hod_fused_call *c, int64_t o, int64_t j0
 typedef struct hod_norm_rows {
     void (*forward)(const hod_norm_call *c, int64_t s);
     void (*back)(const hod_norm_call *c, int64_t s, double *dw, double *db);
+    void (*back_rows)(const hod_norm_call *c, int64_t s, int64_t m, double *dw, double *db);
     void (*across)(const hod_norm_call *c, int64_t s, int64_t m);
     void (*across_back)(const hod_norm_call *c, int64_t s, int64_t m, double *dw, double *db);
 } hod_norm_rows;
@@ -64,8 +65,8 @@ typedef struct hod_rows {
     hod_row *const
         *pointwise[HOD_DTYPES]; /* [type of the last input][operator]; no 16-bit floats */
     hod_row *const *near; /* [operator]: quick twins of some rows of f32, else NULL; near_tmpl.c */
-    hod_cast_row *const *cast[HOD_DTYPES]; /* [from][to] */
-    const hod_folder *fold[HOD_DTYPES];    /* [type of the input][operator] */
+    hod_cast_row *const *cast[HOD_DTYPES];   /* [from][to] */
+    const hod_folder *fold[HOD_DTYPES];      /* [type of the input][operator] */
     hod_fused_run *const *fused[HOD_DTYPES]; /* [type of the inputs][operator]: f32, f64 */
     hod_norm_rows norm[2];                   /* f32, f64 */
     const hod_loss_row *loss[2];             /* f32, f64: [loss] */

@@ -10,6 +10,7 @@
 #include <string.h>
 
 enum { LANE_BYTES = 256, INDEX_BLOCK = 4096 }; /* accumulators of a fold; elements */
+enum { NORM_ROWS = 4 };                         /* whose gradients are added at once */
 
 #define PLAIN    0
 #define SWAPS    0
@@ -104,7 +105,7 @@ const hod_rows ROWS = {
     .fold = OF_EACH_TYPE(folders),
     .fused = {[HOD_F32] = fused_f32, [HOD_F64] = fused_f64},
     .loss = {losses_f32, losses_f64},
-    .norm = {{norm_f32, norm_back_f32, norm_across_f32, norm_across_back_f32},
-             {norm_f64, norm_back_f64, norm_across_f64, norm_across_back_f64}},
+    .norm = {{norm_f32, norm_back_f32, norm_back_rows_f32, norm_across_f32, norm_across_back_f32},
+             {norm_f64, norm_back_f64, norm_back_rows_f64, norm_across_f64, norm_across_back_f64}},
     .uniform = uniform_row,
 };
