@@ -70,11 +70,20 @@
 /* ---- softmax ---- */
 
 /* What to subtract before exp: the greatest, or 0 where that is not finite. A NaN shows in the sum
- * of exponentials. */
+ * of exponentials. Is nothing infinite, then no exponent is above 0: `down`. */
 #define SHIFTS(shift, x)                                                                           \
     real shift[PER_BLOCK];                                                                         \
+    bool down = true;                                                                              \
     GREATEST(shift, x)                                                                             \
+    PER_LINE(down = down && shift[j] < HIGHEST);                                                   \
     PER_LINE(shift[j] = shift[j] - shift[j] == 0 ? shift[j] : 0)
+
+/* The sum of e^(x - shift), put into y first where `put` says so. */
+#define SUM_EXP(sum, put)                                                                          \
+    if (down)                                                                                      \
+        SUM(sum, put R(exp_down)(x[e] - shift[j]))                                                 \
+    else                                                                                           \
+        SUM(sum, put r_exp(x[e] - shift[j]))
 
 FUSED_ROW(softmax)
 {
@@ -83,7 +92,7 @@ FUSED_ROW(softmax)
     real *restrict y = EACH_OUT, by[PER_BLOCK];
     wide sum[PER_BLOCK];
     SHIFTS(shift, x[e]);
-    SUM(sum, y[e] = r_exp(x[e] - shift[j]))
+    SUM_EXP(sum, y[e] =)
     PER_LINE(by[j] = sum[j] == 0 ? 1 : (real)sum[j]);
     MAP(y[e] /= by[j])
 }
@@ -106,7 +115,7 @@ FUSED_ROW(log_softmax)
     real *restrict y = EACH_OUT, less[PER_BLOCK];
     wide sum[PER_BLOCK];
     SHIFTS(shift, x[e]);
-    SUM(sum, r_exp(x[e] - shift[j]))
+    SUM_EXP(sum, )
     PER_LINE(less[j] = r_log((real)sum[j]));
     MAP(y[e] = (x[e] - shift[j]) - less[j])
 }
@@ -119,7 +128,7 @@ FUSED_ROW(log_softmax_back)
     wide sum[PER_BLOCK];
     SUM(sum, g[e])
     PER_LINE(share[j] = (real)sum[j]);
-    MAP(dx[e] = g[e] - r_exp(y[e]) * share[j])
+    MAP(dx[e] = g[e] - R(exp_down)(y[e]) * share[j])
 }
 
 FUSED_ROW(logsumexp)
@@ -129,7 +138,7 @@ FUSED_ROW(logsumexp)
     real *restrict y = LINE_OUT;
     wide sum[PER_BLOCK];
     SHIFTS(shift, x[e]);
-    SUM(sum, r_exp(x[e] - shift[j]))
+    SUM_EXP(sum, )
     PER_LINE(y[j] = sum[j] == 0 ? LOWEST : r_log((real)sum[j]) + shift[j]);
 }
 
@@ -141,7 +150,7 @@ FUSED_ROW(logsumexp_back)
     real *restrict dx = EACH_OUT, shift[PER_BLOCK], by[PER_BLOCK];
     PER_LINE(shift[j] = y[j] == LOWEST ? 0 : y[j]);
     PER_LINE(by[j] = y[j] == LOWEST ? 0 : g[j]);
-    MAP(dx[e] = by[j] * r_exp(x[e] - shift[j]))
+    MAP(dx[e] = by[j] * R(exp_down)(x[e] - shift[j]))
 }
 
 /* ---- cross entropy ----
@@ -164,7 +173,7 @@ FUSED_ROW(cross_entropy)
     real *restrict y = LINE_OUT, less[PER_BLOCK];
     wide sum[PER_BLOCK], all[PER_BLOCK];
     SHIFTS(shift, x[e]);
-    SUM(sum, r_exp(x[e] - shift[j]))
+    SUM_EXP(sum, )
     PER_LINE(less[j] = r_log((real)sum[j]));
     if (s != 0 && weight)
         SUM(all, weight[i] * (less[j] - (x[e] - shift[j])))
@@ -190,7 +199,7 @@ FUSED_ROW(cross_entropy_back)
     real *restrict dx = EACH_OUT, by[PER_BLOCK], each[PER_BLOCK], total = (real)n;
     wide sum[PER_BLOCK];
     SHIFTS(shift, x[e]);
-    SUM(sum, dx[e] = r_exp(x[e] - shift[j]))
+    SUM_EXP(sum, dx[e] =)
     if (s != 0 && weight) {
         total = 0;
         for (int64_t i = 0; i < n; i++)
@@ -244,3 +253,4 @@ static hod_fused_run *const T(fused)[HOD_OPS] = {
 #undef GREATEST
 #undef SUM
 #undef SHIFTS
+#undef SUM_EXP
