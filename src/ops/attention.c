@@ -49,18 +49,30 @@ static int check_dropout(const hod_op_call *c, const hod_meta *in, const int64_t
     return hod__op_shape(HOD_OP_uniform, &draws, 2, in + before, &out);
 }
 
+/* What about the three does not fit, in words; NULL: they do. */
+static const char *misfit(const hod_meta *q, const hod_meta *k, const hod_meta *v)
+{
+    if (q->ndim != 4 || k->ndim != 4 || v->ndim != 4)
+        return "four dimensions each are wanted";
+    if (k->shape[0] != q->shape[0] || v->shape[0] != q->shape[0])
+        return "batch sizes differ";
+    if (k->shape[3] != q->shape[3])
+        return "last sizes of queries and keys differ";
+    if (v->shape[1] != k->shape[1])
+        return "keys and values differ in heads";
+    return v->shape[2] != k->shape[2] ? "keys and values differ in number" : NULL;
+}
+
 /* `more`: inputs between mask and those of dropout. */
 static int check(const hod_op_call *c, const hod_meta *in, int more)
 {
     if (c->n < ATTENTION_INPUTS + more)
         return HOD_FAIL_RC(ARGUMENT, "%s: %d inputs", hod__op_name(c), c->n);
     const hod_meta *q = &in[0], *k = &in[1], *v = &in[2];
-    bool fits = q->ndim == 4 && k->ndim == 4 && v->ndim == 4 && k->shape[0] == q->shape[0] &&
-                v->shape[0] == q->shape[0] && v->shape[1] == k->shape[1] &&
-                v->shape[2] == k->shape[2] && k->shape[3] == q->shape[3];
-    if (!fits)
-        return HOD_FAIL_RC(ARGUMENT, "%s: queries %s, keys %s and values %s", hod__op_name(c),
-                           HOD_META_TEXT(q), HOD_META_TEXT(k), HOD_META_TEXT(v));
+    const char *wrong = misfit(q, k, v);
+    if (wrong)
+        return HOD_FAIL_RC(ARGUMENT, "%s: queries %s, keys %s and values %s: %s", hod__op_name(c),
+                           HOD_META_TEXT(q), HOD_META_TEXT(k), HOD_META_TEXT(v), wrong);
     int64_t heads = q->shape[1], shared = k->shape[1];
     if (shared == 0 ? heads != 0 : heads % shared != 0)
         return HOD_FAIL_RC(ARGUMENT, "%s: %lld heads of queries do not share %lld of keys evenly",
@@ -317,8 +329,11 @@ static hod_tensor *attend(hod_tensor *q, hod_tensor *k, hod_tensor *v, hod_tenso
         return HOD_FAIL(ARGUMENT,
                         "attention: queries %s, keys %s and values %s: of 2 to 4 dimensions",
                         HOD_SHAPE_TEXT(q), HOD_SHAPE_TEXT(k), HOD_SHAPE_TEXT(v));
-    if (!(o.dropout >= 0 && o.dropout < 1) || !isfinite(o.scale))
-        return HOD_FAIL(ARGUMENT, "attention: dropout %g, scale %g", o.dropout, o.scale);
+    if (!(o.dropout >= 0 && o.dropout < 1))
+        return HOD_FAIL(ARGUMENT, "attention: dropout %g, must be at least 0 and below 1",
+                        o.dropout);
+    if (!isfinite(o.scale))
+        return HOD_FAIL(ARGUMENT, "attention: scale %g, must be finite", o.scale);
     hod_attrs a;
     memset(&a, 0, sizeof a);
     a.attention.causal = o.causal;

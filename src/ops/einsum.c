@@ -65,6 +65,12 @@ typedef struct part {
     bool dots;
 } part;
 
+/* Of a character in the equation, from 1 on. */
+static int place(const formula *f, const char *s)
+{
+    return (int)(s - f->text) + 1;
+}
+
 static int read_part(const formula *f, const char *s, part *p)
 {
     *p = (part){.begin = s};
@@ -75,7 +81,8 @@ static int read_part(const formula *f, const char *s, part *p)
             p->dots = true;
             s += 2;
         } else if (*s != ' ') {
-            return BAD(f, "a part is letters and at most one \"...\", not '%.1s'", s);
+            return BAD(f, "'%.1s' at place %d; a part is letters and at most one \"...\"", s,
+                       place(f, s));
         }
     p->end = s;
     return 0;
@@ -109,9 +116,9 @@ static int read_input(formula *f, int k, const part *p)
         bool diagonal = first < i;
         if (diagonal ? size != t->x->shape[first]
                      : *known > -1 && *known != size && *known != 1 && size != 1)
-            return BAD(f, "sizes %lld and %lld of '%c' differ",
-                       (long long)(diagonal ? t->x->shape[first] : *known), (long long)size,
-                       letter_of(l));
+            return BAD(f, "'%c' is %lld, and %lld in dimension %d of input %d, %s", letter_of(l),
+                       (long long)(diagonal ? t->x->shape[first] : *known), (long long)size, i, k,
+                       HOD_SHAPE_TEXT(t->x));
         *known = *known == -1 || *known == 1 ? size : *known;
         f->times[l]++;
     }
@@ -137,11 +144,11 @@ static int read_output(formula *f, const char *s)
 {
     part p;
     if (s[0] != '-' || s[1] != '>')
-        return BAD(f, "'%.1s' where an arrow or the end is expected", s);
+        return BAD(f, "'%.1s' at place %d, where an arrow or the end is expected", s, place(f, s));
     if (read_part(f, s + 2, &p) != 0)
         return -1;
     if (*p.end)
-        return BAD(f, "'%.1s' after the result", p.end);
+        return BAD(f, "'%.1s' at place %d, after the result", p.end, place(f, p.end));
     if (p.letters + (p.dots ? f->dots : 0) > HOD_MAX_DIMS)
         return BAD(f, "a result of more than %d dimensions", HOD_MAX_DIMS);
     list(&p, f->dots, &f->out);
@@ -166,7 +173,8 @@ static int read_formula(formula *f)
             return -1;
         bool more = *p.end == ',';
         if (more != (k + 1 < f->n))
-            return BAD(f, "%s than %d inputs, which came", more ? "more" : "fewer", f->n);
+            return more ? BAD(f, "more inputs than came: %d", f->n)
+                        : BAD(f, "inputs: %d, came: %d", k + 1, f->n);
         s = p.end + more;
     }
     return *s ? read_output(f, s) : implied(f);

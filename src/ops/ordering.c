@@ -16,8 +16,8 @@ static hod_tensor *order(const char *name, hod_tensor *x, int dim, int64_t k, bo
     if (k == -1)
         k = size;
     if (k < 0 || k > size || (x->ndim == 0 && k == 0))
-        return HOD_FAIL(ARGUMENT, "%s: %lld of dimension %d of %s", name, (long long)k, d,
-                        HOD_SHAPE_TEXT(x));
+        return HOD_FAIL(ARGUMENT, "%s: k is %lld, dimension %d of %s has %lld", name, (long long)k,
+                        d, HOD_SHAPE_TEXT(x), (long long)size);
     hod_attrs a;
     memset(&a, 0, sizeof a);
     a.order.dim = d;
@@ -46,7 +46,7 @@ hod_tensor *hod_argsort(hod_tensor *x, int dim, bool descending)
 hod_sorted hod_topk(hod_tensor *x, int64_t k, int dim, bool largest)
 {
     if (x && k < 0) {
-        hod__fail(HOD_ERROR_ARGUMENT, "topk: %lld of %s", (long long)k, HOD_SHAPE_TEXT(x));
+        hod__fail(HOD_ERROR_ARGUMENT, "topk: k is %lld, must not be negative", (long long)k);
         return (hod_sorted){NULL, NULL};
     }
     return picked(x, dim, order("topk", x, dim, k, largest));

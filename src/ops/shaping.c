@@ -400,6 +400,31 @@ static hod_tensor *concat_some(int n, hod_tensor *const *x, int dim)
     return hod__op(HOD_OP_concat, &a, m, parts);
 }
 
+/* All are like the first but along d. */
+static int check_concat(int n, hod_tensor *const *x, int d)
+{
+    for (int i = 1; i < n; i++) {
+        if (x[i]->dtype != x[0]->dtype)
+            return HOD_FAIL_RC(ARGUMENT, "concat: input %d is %s, input 0 is %s", i,
+                               hod_dtype_name((hod_dtype)x[i]->dtype),
+                               hod_dtype_name((hod_dtype)x[0]->dtype));
+        if (x[i]->ndim != x[0]->ndim)
+            return HOD_FAIL_RC(ARGUMENT,
+                               "concat: input %d is %s, input 0 is %s: %d dimensions "
+                               "and %d",
+                               i, HOD_SHAPE_TEXT(x[i]), HOD_SHAPE_TEXT(x[0]), x[i]->ndim,
+                               x[0]->ndim);
+        for (int k = 0; k < x[0]->ndim; k++)
+            if (k != d && x[i]->shape[k] != x[0]->shape[k])
+                return HOD_FAIL_RC(ARGUMENT,
+                                   "concat: input %d is %s, input 0 is %s: sizes %lld "
+                                   "and %lld of dimension %d differ",
+                                   i, HOD_SHAPE_TEXT(x[i]), HOD_SHAPE_TEXT(x[0]),
+                                   (long long)x[i]->shape[k], (long long)x[0]->shape[k], k);
+    }
+    return 0;
+}
+
 hod_tensor *hod_concat(int n, hod_tensor *const *x, int dim)
 {
     if (n < 1 || !x)
@@ -408,7 +433,7 @@ hod_tensor *hod_concat(int n, hod_tensor *const *x, int dim)
         if (hod__null("concat", "an input", x[i]))
             return NULL;
     int d = hod__dim("concat", dim, x[0]->ndim);
-    return d < 0 ? NULL : concat_some(n, x, d);
+    return d < 0 || check_concat(n, x, d) != 0 ? NULL : concat_some(n, x, d);
 }
 
 hod_tensor *hod_stack(int n, hod_tensor *const *x, int dim)

@@ -213,7 +213,8 @@ TEST(attention_dropout_keeps_the_mean_and_refuses_one)
     hod_tensor *q = draws(HOD_F32, HOD_SHAPE(1, 2, 40, 4)), *v = hod_full_like(q, 1);
     double mean = hod_item(hod_mean(hod_attention(q, q, v, .dropout = 0.25)));
     NEAR(mean, 1, 0.2);
-    ERROR_IS("attention: dropout 1, scale 0", hod_attention(q, q, v, .dropout = 1));
+    ERROR_IS("attention: dropout 1, must be at least 0 and below 1",
+             hod_attention(q, q, v, .dropout = 1));
 }
 
 /* ---- dropout where work is run again, compiled, differentiated twice ---- */
@@ -299,7 +300,8 @@ TEST(attention_batches_and_heads_of_one_serve_all)
     hod_tensor *one = draws(HOD_F32, HOD_SHAPE(1, 5, 3));
     near("of queries", hod_attention(one, all_k, all_v, .causal = true),
          hod_attention(hod_expand(one, HOD_SHAPE(2, 2, 5, 3)), all_k, all_v, .causal = true), 1e-6);
-    ERROR_IS("attention: queries (2,4,5,3), keys (3,2,6,3) and values (2,2,6,4)",
+    ERROR_IS("attention: queries (2,4,5,3), keys (3,2,6,3) and values (2,2,6,4): "
+             "batch sizes differ",
              hod_attention(q, draws(HOD_F32, HOD_SHAPE(3, 2, 6, 3)), v));
 }
 
@@ -308,8 +310,14 @@ TEST(attention_refuses_in_words)
     hod_tensor *q = draws(HOD_F32, HOD_SHAPE(1, 3, 5, 4)),
                *k = draws(HOD_F32, HOD_SHAPE(1, 2, 6, 4));
     ERROR_IS("attention: 3 heads of queries do not share 2 of keys evenly", hod_attention(q, k, k));
-    ERROR_IS("attention: queries (1,3,5,4), keys (1,3,5,4) and values (1,2,6,4)",
+    ERROR_IS("attention: queries (1,3,5,4), keys (1,3,5,4) and values (1,2,6,4): "
+             "keys and values differ in heads",
              hod_attention(q, q, k));
+    ERROR_IS("attention: queries (1,3,5,4), keys (1,1,5,3) and values (1,1,5,3): last sizes of "
+             "queries and keys differ",
+             hod_attention(q, hod_zeros(HOD_F32, HOD_SHAPE(1, 1, 5, 3)),
+                           hod_zeros(HOD_F32, HOD_SHAPE(1, 1, 5, 3))));
+    ERROR_IS("attention: scale inf, must be finite", hod_attention(q, q, q, .scale = INFINITY));
     hod_tensor *mask = hod_gt_scalar(draws(HOD_F32, HOD_SHAPE(2, 5)), 0);
     ERROR_IS("attention: mask (2,5) for scores (1,3,5,5)", hod_attention_masked(q, q, q, mask));
 }

@@ -104,9 +104,10 @@ TEST(ordering_along_any_dimension)
     VALUES(hod_sort(hod_scalar(3), 0, true).indices, 0);
     EQ_INT(hod_tensor_numel(hod_sort(hod_zeros(HOD_F32, HOD_SHAPE(0, 3)), 0, false).values), 0);
     EQ_INT(hod_tensor_numel(hod_topk(x, 0, 1, true).values), 0);
-    ERROR_IS("topk: 4 of dimension 2 of (3,5,3)",
+    ERROR_IS("topk: k is 4, dimension 2 of (3,5,3) has 3",
              hod_topk(hod_zeros(HOD_F32, HOD_SHAPE(3, 5, 3)), 4, 2, true).values);
-    ERROR_IS("topk: -1 of (3)", hod_topk(hod_zeros(HOD_F32, HOD_SHAPE(3)), -1, 0, true).values);
+    ERROR_IS("topk: k is -1, must not be negative",
+             hod_topk(hod_zeros(HOD_F32, HOD_SHAPE(3)), -1, 0, true).values);
 }
 
 TEST(ordering_gradients_go_where_values_came_from)
