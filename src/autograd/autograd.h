@@ -91,6 +91,7 @@ struct hod_grad_meta {
     hod_grad_slot slot;     /* leaf, or retain_grad */
     hod_tensor *rows, *values; /* counted; a leaf's row-sparse gradient, or NULL */
     bool retain_grad;
+    char *name;      /* of a leaf that is a module's parameter; NULL: not known */
     hod_hooks hooks; /* of a leaf; those of a result live in its node */
     /* While a backward runs, leaves only. */
     hod_tensor *gradient;
@@ -123,6 +124,7 @@ hod_grad_slot *hod__grad_slot(hod_tensor *leaf);
 
 /* ---- between the files of this layer ---- */
 struct hod_grad_meta *hod__grad_meta(hod_tensor *t); /* made when absent */
+int hod__leaf_set_name(hod_tensor *t, const char *name); /* for printed graphs; copied. 0 or -1 */
 void hod__grad_node_retain(hod_grad_node *n);
 void hod__grad_node_release(hod_grad_node *n); /* frees what falls to zero without recursion */
 void hod__grad_node_consume(hod_grad_node *n); /* drops saved values and edges */

@@ -4,7 +4,8 @@
  *     %1 = mul(%0, _) -> f32 (3)  model.c:13
  *     %2 = sum(%1) -> f32 ()  model.c:13
  *
- * Nodes are printed in the order in which they ran; `_` is an input without a gradient.
+ * Nodes are printed in the order in which they ran; `_` is an input without a gradient. A leaf that
+ * is a module's parameter has its name in place of "leaf".
  */
 #include "autograd/autograd.h"
 
@@ -112,6 +113,11 @@ static void print_ref(FILE *out, const node_list *l, const hod_grad_node *n, int
         fprintf(out, ".%d", output);
 }
 
+static const char *leaf_name(const hod_tensor *leaf)
+{
+    return leaf->autograd && leaf->autograd->name ? leaf->autograd->name : "leaf";
+}
+
 static void print_node(FILE *out, const node_list *l, int64_t k)
 {
     const hod_grad_node *n = l->items[k];
@@ -122,7 +128,7 @@ static void print_node(FILE *out, const node_list *l, int64_t k)
         if (e->node)
             print_ref(out, l, e->node, e->output);
         else if (e->leaf)
-            fprintf(out, "leaf %s", HOD_SHAPE_TEXT(e->leaf));
+            fprintf(out, "%s %s", leaf_name(e->leaf), HOD_SHAPE_TEXT(e->leaf));
         else
             fputs("_", out);
     }
@@ -171,8 +177,9 @@ static void dot_edge(FILE *out, const node_list *l, int64_t k, int i)
 {
     const hod_edge *e = &l->items[k]->edge[i];
     if (e->leaf && !drawn_before(l, k, i))
-        fprintf(out, "  l%p [label=\"leaf\\n%s %s\", shape=box, style=filled];\n", (void *)e->leaf,
-                hod_dtype_name((hod_dtype)e->leaf->dtype), HOD_SHAPE_TEXT(e->leaf));
+        fprintf(out, "  l%p [label=\"%s\\n%s %s\", shape=box, style=filled];\n", (void *)e->leaf,
+                leaf_name(e->leaf), hod_dtype_name((hod_dtype)e->leaf->dtype),
+                HOD_SHAPE_TEXT(e->leaf));
     if (e->leaf)
         fprintf(out, "  l%p -> n%lld", (void *)e->leaf, (long long)k);
     else if (e->node)

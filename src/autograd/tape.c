@@ -35,6 +35,7 @@ static void meta_free(struct hod_grad_meta *m)
     hod__rows_drop(m);
     hod_tensor_release(m->gradient);
     hod__hooks_free(&m->hooks);
+    free(m->name);
     free(m);
 }
 
@@ -48,6 +49,17 @@ struct hod_grad_meta *hod__grad_meta(hod_tensor *t)
     if (!t->autograd)
         t->autograd = hod__alloc(1, sizeof *t->autograd);
     return t->autograd;
+}
+
+int hod__leaf_set_name(hod_tensor *t, const char *name)
+{
+    struct hod_grad_meta *m = hod__grad_meta(t);
+    char *copy = m ? hod__strdup(name) : NULL;
+    if (!copy)
+        return -1;
+    free(m->name);
+    m->name = copy;
+    return 0;
 }
 
 bool hod__has_grad_fn(const hod_tensor *t)

@@ -201,16 +201,17 @@ static hod_optimizer_spec optimizer_of(const hod_config *c)
     };
     uint32_t decay = c->optimizer.no_decay & HOD_NO_DECAY_BIAS ? 0 : HOD_DECAY_BIAS;
     decay |= c->optimizer.no_decay & HOD_NO_DECAY_NORM ? 0 : HOD_DECAY_NORM;
+    bool sgd = c->optimizer.name == HOD_OPTIMIZER_SGD;
     return (hod_optimizer_spec){
         .kind = kinds[c->optimizer.name],
         .lr = c->optimizer.lr,
         .weight_decay = c->optimizer.weight_decay,
-        .momentum = c->optimizer.name == HOD_OPTIMIZER_SGD ? c->optimizer.momentum : 0,
-        .nesterov = c->optimizer.name == HOD_OPTIMIZER_SGD && c->optimizer.nesterov,
-        .beta1 = c->optimizer.betas.at[0],
-        .beta2 = c->optimizer.betas.at[1],
-        .eps = c->optimizer.eps,
-        .no_eps = c->optimizer.eps == 0,
+        .momentum = sgd ? c->optimizer.momentum : 0,
+        .nesterov = sgd && c->optimizer.nesterov,
+        .beta1 = sgd ? 0 : c->optimizer.betas.at[0],
+        .beta2 = sgd ? 0 : c->optimizer.betas.at[1],
+        .eps = sgd ? 0 : c->optimizer.eps,
+        .no_eps = !sgd && c->optimizer.eps == 0,
         .decay = decay,
         .ema = c->ema,
     };

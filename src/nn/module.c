@@ -127,6 +127,15 @@ static int check_member(hod_module *m, const char *name)
                : 0;
 }
 
+/* The parameter's full name, for printed graphs. */
+static int name_leaf(const hod_module *m, const char *name, hod_tensor *t)
+{
+    char path[HOD_NAME_MAX], full[2 * HOD_NAME_MAX];
+    hod_module_full_name(m, path, sizeof path);
+    snprintf(full, sizeof full, "%s%s%s", path, *path ? "." : "", name);
+    return hod__leaf_set_name(t, full);
+}
+
 hod_tensor *hod_parameter_new(hod_module *m, const char *name, hod_parameter_kind kind,
                               hod_shape shape, hod_init init)
 {
@@ -135,7 +144,7 @@ hod_tensor *hod_parameter_new(hod_module *m, const char *name, hod_parameter_kin
     hod_tensor *t = check_member(m, name) == 0 ? tensor_new(HOD_F32, shape) : NULL;
     char *copy = t ? hod__strdup(name) : NULL;
     hod_parameter *p =
-        copy && hod_requires_grad(t, true)
+        copy && hod_requires_grad(t, true) && name_leaf(m, name, t) == 0
             ? hod__push(&m->parameters, &m->n_parameters, &m->cap_parameters, sizeof *m->parameters)
             : NULL;
     if (!p) {

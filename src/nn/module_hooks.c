@@ -129,12 +129,22 @@ static void doors_release(void *state)
     free(d);
 }
 
-static bool same_shape(const hod_grad_node *n, const hod_tensor *a, const hod_tensor *b)
+/* The module's full name, or its type where it has none. */
+#define HOOKED_TEXT(h) hooked_text(h, (char[HOD_NAME_MAX]){0})
+static const char *hooked_text(const struct hod_module_hooks *h, char *buf)
+{
+    if (!h->module)
+        return "a module that is gone";
+    hod_module_full_name(h->module, buf, HOD_NAME_MAX);
+    return *buf ? buf : h->module->type;
+}
+
+static bool same_shape(const doors *d, const hod_tensor *a, const hod_tensor *b)
 {
     if (a->ndim == b->ndim && memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape) == 0)
         return true;
     hod__fail(HOD_ERROR_ARGUMENT, "%s: a hook returned %s for a gradient of %s",
-              HOD_ORIGIN_TEXT(&n->from), HOD_SHAPE_TEXT(a), HOD_SHAPE_TEXT(b));
+              HOOKED_TEXT(d->hooks), HOD_SHAPE_TEXT(a), HOD_SHAPE_TEXT(b));
     return false;
 }
 
@@ -143,7 +153,7 @@ static int output_backward(hod_grad_node *n, hod_tensor *const *g, hod_tensor **
     (void)create;
     doors *d = n->state;
     hod_tensor *dy = run(d->hooks, HOD_HOOK_BACKWARD_PRE, g[0], NULL, false);
-    if (!dy || !same_shape(n, dy, g[0]))
+    if (!dy || !same_shape(d, dy, g[0]))
         return -1;
     dx[0] = dy;
     if (!d->has_input) {
@@ -163,7 +173,7 @@ static int input_backward(hod_grad_node *n, hod_tensor *const *g, hod_tensor **d
     dx[0] = run(d->hooks, HOD_HOOK_BACKWARD, g[0], d->dy, false);
     hod_tensor_release(d->dy);
     d->dy = NULL;
-    return dx[0] && same_shape(n, dx[0], g[0]) ? 0 : -1;
+    return dx[0] && same_shape(d, dx[0], g[0]) ? 0 : -1;
 }
 
 static const hod_custom input_node = {.backward = input_backward, .release = doors_release};

@@ -183,6 +183,11 @@ void hod__span_end(const char *kind)
 
 hod_tensor *hod__assign(hod_tensor *dst, hod_tensor *src)
 {
+    return hod__assign_by(dst, src, "assign");
+}
+
+hod_tensor *hod__assign_by(hod_tensor *dst, hod_tensor *src, const char *who)
+{
     if (!dst || !src)
         return NULL;
     if (hod__overlaps_itself(dst))
@@ -195,7 +200,7 @@ hod_tensor *hod__assign(hod_tensor *dst, hod_tensor *src)
     hod_tensor *value = hod_expand(hod__cast_to(src, dst->dtype), hod_tensor_shape(dst));
     if (!hod__op(HOD_OP_assign, NULL, 2, (hod_tensor *[]){dst, value}))
         return NULL;
-    hod__bump_by(dst, "assign");
+    hod__bump_by(dst, who);
     return dst;
 }
 

@@ -214,6 +214,7 @@ typedef struct hod_grad_slot {
     bool present;    /* sum holds the gradient of the window so far */
 } hod_grad_slot;
 hod_tensor *hod__assign(hod_tensor *dst, hod_tensor *src);
+hod_tensor *hod__assign_by(hod_tensor *dst, hod_tensor *src, const char *who); /* for hod__bump_by */
 int hod__accumulate(hod_grad_slot *slot, hod_tensor *g);
 /* The same by operators: the sum is a new value, for a gradient that has a history itself or is a
  * value of a recorded function. */

@@ -52,7 +52,8 @@ typedef struct hod_step {
 /* One kind of optimizer. */
 typedef struct hod_optim_rule {
     const char *name;
-    double lr; /* default */
+    double lr;  /* default */
+    bool betas; /* it has beta1, beta2 and eps, and else momentum and nesterov */
     const char *state_name[2];
     int (*states)(const hod_optimizer_spec *spec); /* how many are in use */
     /* The host's numbers for a parameter's step number `step` (1, 2, ...). */

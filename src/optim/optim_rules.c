@@ -75,8 +75,8 @@ static hod_tensor *adam_square(const hod_step *s, hod_tensor *g)
 {
     HOD_SCOPE(scope);
     double beta2 = s->spec->beta2;
-    return hod_escape(hod_add(hod_mul_scalar(s->state[1], beta2),
-                              hod_mul_scalar(hod_mul(g, g), 1 - beta2)));
+    return hod_escape(
+        hod_add(hod_mul_scalar(s->state[1], beta2), hod_mul_scalar(hod_mul(g, g), 1 - beta2)));
 }
 
 static hod_tensor *adam_move(const hod_step *s, hod_tensor *p, hod_tensor *g, hod_tensor **next)
@@ -111,12 +111,14 @@ const hod_optim_rule hod__optim_rules[HOD_OPTIMIZERS] = {
                  .step = sgd_step},
     [HOD_ADAM] = {.name = "adam",
                   .lr = 1e-3,
+                  .betas = true,
                   .state_name = {"exp_avg", "exp_avg_sq"},
                   .states = adam_states,
                   .rates = adam_rates,
                   .step = adam_step},
     [HOD_ADAMW] = {.name = "adamw",
                    .lr = 1e-3,
+                   .betas = true,
                    .state_name = {"exp_avg", "exp_avg_sq"},
                    .states = adam_states,
                    .rates = adam_rates,

@@ -5,15 +5,38 @@
 
 static atomic_uint_fast64_t last_id;
 
+/* What is given has an effect. */
+static int check_used(const hod_optim_rule *rule, const hod_optimizer_spec *s)
+{
+    const struct {
+        const char *what;
+        bool given, of_betas;
+    } options[] = {{"momentum", s->momentum != 0, false},
+                   {"nesterov", s->nesterov, false},
+                   {"beta1", s->beta1 != 0, true},
+                   {"beta2", s->beta2 != 0, true},
+                   {"eps", s->eps != 0, true},
+                   {"no_eps", s->no_eps, true}};
+    for (int i = 0; i < HOD_COUNT(options); i++)
+        if (options[i].given && options[i].of_betas != rule->betas)
+            return HOD_FAIL_RC(ARGUMENT, "%s: .%s is set, which it does not use", rule->name,
+                               options[i].what);
+    return 0;
+}
+
 static int fill_defaults(hod_optimizer_spec *s)
 {
     if ((unsigned)s->kind >= HOD_OPTIMIZERS)
         return HOD_FAIL_RC(ARGUMENT, "optimizer: unknown kind %d", (int)s->kind);
     const hod_optim_rule *rule = &hod__optim_rules[s->kind];
     s->lr = s->lr != 0 ? s->lr : rule->lr;
-    s->beta1 = s->beta1 != 0 ? s->beta1 : 0.9;
-    s->beta2 = s->beta2 != 0 ? s->beta2 : 0.999;
-    s->eps = s->no_eps ? 0 : s->eps != 0 ? s->eps : 1e-8;
+    if (check_used(rule, s) != 0)
+        return -1;
+    if (rule->betas) {
+        s->beta1 = s->beta1 != 0 ? s->beta1 : 0.9;
+        s->beta2 = s->beta2 != 0 ? s->beta2 : 0.999;
+        s->eps = s->no_eps ? 0 : s->eps != 0 ? s->eps : 1e-8;
+    }
     const struct {
         const char *what;
         double value, below; /* 0 <= value < below */

@@ -127,7 +127,7 @@ static int store(hod_tensor *to, hod_tensor *value, hod_tensor *ok)
 {
     HOD_SCOPE(s);
     hod_tensor *old = hod_cast(to, (hod_dtype)value->dtype);
-    return hod__assign(to, hod_where(ok, value, old)) ? 0 : -1;
+    return hod__assign_by(to, hod_where(ok, value, old), "the optimizer's step") ? 0 : -1;
 }
 
 static int step_entry(hod_optimizer *o, hod_optim_entry *e, hod_tensor *coefficient, hod_tensor *ok)

@@ -322,6 +322,26 @@ TEST(optim_steps_are_counted_for_each_parameter)
     hod_module_free(m);
 }
 
+/* Backward after an update says what changed its value, and a printed graph which one it is. */
+TEST(optim_a_step_between_forward_and_backward_is_named)
+{
+    hod_module *m = one(HOD_WEIGHT, 0, NULL, HOD_F32);
+    hod_optimizer *o = hod_optimizer_new(m, hod_sgd());
+    hod_tensor *w = w_of(m), *y = hod_sum(hod_mul(w, w));
+    char text[512] = "";
+    FILE *f = fmemopen(text, sizeof text, "w");
+    EQ_INT(hod_print_graph(y, f), 0);
+    fclose(f);
+    CHECK(strstr(text, "%0 = mul(w ("));
+    EQ_INT(hod_backward(hod_sum(hod_exp(w))), 0);
+    EQ_INT(hod_update_all(o), 0);
+    EQ_INT(hod_backward(y), -1);
+    CHECK(strstr(hod_error(), " was changed in place by the optimizer's step"));
+    hod_error_take(NULL);
+    hod_optimizer_free(o);
+    hod_module_free(m);
+}
+
 TEST(optim_refuses_impossible_settings)
 {
     hod_module *m = one(HOD_WEIGHT, 0, NULL, HOD_F32);
@@ -330,6 +350,10 @@ TEST(optim_refuses_impossible_settings)
     ERROR_IS("sgd: lr = -1, must be at least 0 and below 1e+30",
              hod_optimizer_new(m, hod_sgd(.lr = -1)));
     ERROR_IS("sgd: nesterov needs momentum", hod_optimizer_new(m, hod_sgd(.nesterov = true)));
+    ERROR_IS("adam: .momentum is set, which it does not use",
+             hod_optimizer_new(m, hod_adam(.momentum = 0.9)));
+    ERROR_IS("sgd: .beta1 is set, which it does not use",
+             hod_optimizer_new(m, hod_sgd(.beta1 = 0.9)));
     hod_optimizer *o = hod_optimizer_new(m, hod_sgd());
     ERROR_IS("update: clip_norm = -1, must not be negative", hod_update_all(o, .clip_norm = -1));
     hod_optimizer_free(o);
