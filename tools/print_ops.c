@@ -65,7 +65,7 @@ int main(void)
 
     puts("#ifndef HOD_NO_PLACES");
 #define PLACE(name)                                                                                \
-    puts("#define hod_" #name "(...) HOD_PLACED(tensor, hod_" #name "(__VA_ARGS__))");
+    puts("#define hod_" #name "(...) HOD_OPERATOR(tensor, " #name ", __VA_ARGS__)");
 #define UNARY(name, ...) PLACE(name)
 #define BINARY(name, ...) PLACE(name)
 #define TERNARY(name, ...) PLACE(name)

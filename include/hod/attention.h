@@ -52,8 +52,8 @@ HOD_API hod_module *hod_nn_multihead_make(hod_module *parent, const char *name,
 HOD_API hod_tensor *hod_nn_multihead_masked(hod_module *m, hod_tensor *x, hod_tensor *mask);
 
 #ifndef HOD_NO_PLACES
-#define hod_attention_with(...) HOD_PLACED(tensor, hod_attention_with(__VA_ARGS__))
-#define hod_attention_masked_with(...) HOD_PLACED(tensor, hod_attention_masked_with(__VA_ARGS__))
+#define hod_attention_with(...) HOD_OPERATOR(tensor, attention_with, __VA_ARGS__)
+#define hod_attention_masked_with(...) HOD_OPERATOR(tensor, attention_masked_with, __VA_ARGS__)
 #define hod_nn_multihead_make(...) HOD_PLACED(module, hod_nn_multihead_make(__VA_ARGS__))
 #define hod_nn_multihead_masked(...) HOD_PLACED(tensor, hod_nn_multihead_masked(__VA_ARGS__))
 #endif

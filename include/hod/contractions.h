@@ -78,15 +78,15 @@ HOD_API hod_tensor *hod_conv_transpose1d_with(hod_tensor *x, hod_tensor *w,
     hod_conv_transpose1d_with(x, w, (hod_conv_transpose1d_options){__VA_ARGS__})
 
 #ifndef HOD_NO_PLACES
-#define hod_einsum_of(...) HOD_PLACED(tensor, hod_einsum_of(__VA_ARGS__))
-#define hod_addmm(...) HOD_PLACED(tensor, hod_addmm(__VA_ARGS__))
-#define hod_cdist(...) HOD_PLACED(tensor, hod_cdist(__VA_ARGS__))
-#define hod_outer(...) HOD_PLACED(tensor, hod_outer(__VA_ARGS__))
-#define hod_bilinear(...) HOD_PLACED(tensor, hod_bilinear(__VA_ARGS__))
-#define hod_bilinear_nobias(...) HOD_PLACED(tensor, hod_bilinear_nobias(__VA_ARGS__))
-#define hod_conv1d_with(...) HOD_PLACED(tensor, hod_conv1d_with(__VA_ARGS__))
-#define hod_conv_transpose2d_with(...) HOD_PLACED(tensor, hod_conv_transpose2d_with(__VA_ARGS__))
-#define hod_conv_transpose1d_with(...) HOD_PLACED(tensor, hod_conv_transpose1d_with(__VA_ARGS__))
+#define hod_einsum_of(...) HOD_OPERATOR(tensor, einsum_of, __VA_ARGS__)
+#define hod_addmm(...) HOD_OPERATOR(tensor, addmm, __VA_ARGS__)
+#define hod_cdist(...) HOD_OPERATOR(tensor, cdist, __VA_ARGS__)
+#define hod_outer(...) HOD_OPERATOR(tensor, outer, __VA_ARGS__)
+#define hod_bilinear(...) HOD_OPERATOR(tensor, bilinear, __VA_ARGS__)
+#define hod_bilinear_nobias(...) HOD_OPERATOR(tensor, bilinear_nobias, __VA_ARGS__)
+#define hod_conv1d_with(...) HOD_OPERATOR(tensor, conv1d_with, __VA_ARGS__)
+#define hod_conv_transpose2d_with(...) HOD_OPERATOR(tensor, conv_transpose2d_with, __VA_ARGS__)
+#define hod_conv_transpose1d_with(...) HOD_OPERATOR(tensor, conv_transpose1d_with, __VA_ARGS__)
 #endif
 
 #endif

@@ -32,16 +32,16 @@ HOD_API hod_tensor *hod_normal(hod_shape shape); /* f32, mean 0, deviation 1, wi
 HOD_API hod_tensor *hod_bernoulli(hod_tensor *p);
 
 #ifndef HOD_NO_PLACES
-#define hod_leaky_relu(...) HOD_PLACED(tensor, hod_leaky_relu(__VA_ARGS__))
-#define hod_elu(...) HOD_PLACED(tensor, hod_elu(__VA_ARGS__))
-#define hod_relu6(...) HOD_PLACED(tensor, hod_relu6(__VA_ARGS__))
-#define hod_log_sigmoid(...) HOD_PLACED(tensor, hod_log_sigmoid(__VA_ARGS__))
-#define hod_softplus_with(...) HOD_PLACED(tensor, hod_softplus_with(__VA_ARGS__))
-#define hod_clamp(...) HOD_PLACED(tensor, hod_clamp(__VA_ARGS__))
-#define hod_trunc_divide(...) HOD_PLACED(tensor, hod_trunc_divide(__VA_ARGS__))
-#define hod_bit_not(...) HOD_PLACED(tensor, hod_bit_not(__VA_ARGS__))
-#define hod_normal(...) HOD_PLACED(tensor, hod_normal(__VA_ARGS__))
-#define hod_bernoulli(...) HOD_PLACED(tensor, hod_bernoulli(__VA_ARGS__))
+#define hod_leaky_relu(...) HOD_OPERATOR(tensor, leaky_relu, __VA_ARGS__)
+#define hod_elu(...) HOD_OPERATOR(tensor, elu, __VA_ARGS__)
+#define hod_relu6(...) HOD_OPERATOR(tensor, relu6, __VA_ARGS__)
+#define hod_log_sigmoid(...) HOD_OPERATOR(tensor, log_sigmoid, __VA_ARGS__)
+#define hod_softplus_with(...) HOD_OPERATOR(tensor, softplus_with, __VA_ARGS__)
+#define hod_clamp(...) HOD_OPERATOR(tensor, clamp, __VA_ARGS__)
+#define hod_trunc_divide(...) HOD_OPERATOR(tensor, trunc_divide, __VA_ARGS__)
+#define hod_bit_not(...) HOD_OPERATOR(tensor, bit_not, __VA_ARGS__)
+#define hod_normal(...) HOD_OPERATOR(tensor, normal, __VA_ARGS__)
+#define hod_bernoulli(...) HOD_OPERATOR(tensor, bernoulli, __VA_ARGS__)
 #endif
 
 #endif

@@ -72,6 +72,8 @@ HOD_API int hod_finish(void);
 
 /* From here to the matching end, this is the place. */
 HOD_API void hod_place_begin(const char *file, int line);
+/* The place, and the name of the operator that is called there. */
+HOD_API void hod_operator_begin(const char *file, int line, const char *name);
 HOD_API void hod_place_end(void);
 /* Replaces the innermost place. */
 HOD_API void hod_here(const char *file, int line);
@@ -79,7 +81,10 @@ HOD_API void hod_here(const char *file, int line);
 /* HOD_PLACED(int, hod_f(...)): the call with this line as its place; its result is passed on by
  * hod_placed_int. */
 #define HOD_PLACED(kind, ...) (hod_place_begin(__FILE__, __LINE__), hod_placed_##kind(__VA_ARGS__))
-#define HOD_PLACED_VOID(...)  (hod_place_begin(__FILE__, __LINE__), __VA_ARGS__, hod_place_end())
+/* The same for operator hod_<name>, which messages of what it is made of then begin with. */
+#define HOD_OPERATOR(kind, name, ...)                                                              \
+    (hod_operator_begin(__FILE__, __LINE__, #name), hod_placed_##kind(hod_##name(__VA_ARGS__)))
+#define HOD_PLACED_VOID(...) (hod_place_begin(__FILE__, __LINE__), __VA_ARGS__, hod_place_end())
 /* Defines hod_placed_<kind>; a function and no statement expression, because that would end the
  * life of compound literals in the arguments. */
 #define HOD_PLACED_RESULT(kind, type)                                                              \

@@ -67,9 +67,10 @@ typedef struct hod_grid_sample_options {
 /* x (N,C,H,W) at grid (N,Ho,Wo,2), pairs of x and y from -1 to 1 across the image: (N,C,Ho,Wo). */
 HOD_API hod_tensor *hod_grid_sample_with(hod_tensor *x, hod_tensor *grid,
                                          hod_grid_sample_options o);
-/* hod_grid_sample(x, grid, .mode = HOD_LINEAR) */
-#define hod_grid_sample(x, grid, ...)                                                              \
-    hod_grid_sample_with(x, grid, (hod_grid_sample_options){__VA_ARGS__, .end_ = 0})
+/* hod_grid_sample(x, grid), hod_grid_sample(x, grid, .mode = HOD_LINEAR) */
+#define hod_grid_sample(x, ...) HOD_GRID_SAMPLE_(x, __VA_ARGS__, .end_ = 0)
+#define HOD_GRID_SAMPLE_(x, grid, ...)                                                             \
+    hod_grid_sample_with(x, grid, (hod_grid_sample_options){__VA_ARGS__})
 
 typedef struct hod_roi_align_options {
     int64_t size[2]; /* {height, width} of the result: bins */
@@ -86,15 +87,15 @@ HOD_API hod_tensor *hod_roi_align_with(hod_tensor *x, hod_tensor *boxes, hod_roi
     hod_roi_align_with(x, boxes, (hod_roi_align_options){__VA_ARGS__, .end_ = 0})
 
 #ifndef HOD_NO_PLACES
-#define hod_max_pool1d_with(...) HOD_PLACED(tensor, hod_max_pool1d_with(__VA_ARGS__))
-#define hod_avg_pool1d_with(...) HOD_PLACED(tensor, hod_avg_pool1d_with(__VA_ARGS__))
-#define hod_adaptive_avg_pool1d(...) HOD_PLACED(tensor, hod_adaptive_avg_pool1d(__VA_ARGS__))
-#define hod_adaptive_avg_pool2d(...) HOD_PLACED(tensor, hod_adaptive_avg_pool2d(__VA_ARGS__))
-#define hod_adaptive_max_pool1d(...) HOD_PLACED(tensor, hod_adaptive_max_pool1d(__VA_ARGS__))
-#define hod_adaptive_max_pool2d(...) HOD_PLACED(tensor, hod_adaptive_max_pool2d(__VA_ARGS__))
-#define hod_interpolate_with(...) HOD_PLACED(tensor, hod_interpolate_with(__VA_ARGS__))
-#define hod_grid_sample_with(...) HOD_PLACED(tensor, hod_grid_sample_with(__VA_ARGS__))
-#define hod_roi_align_with(...) HOD_PLACED(tensor, hod_roi_align_with(__VA_ARGS__))
+#define hod_max_pool1d_with(...) HOD_OPERATOR(tensor, max_pool1d_with, __VA_ARGS__)
+#define hod_avg_pool1d_with(...) HOD_OPERATOR(tensor, avg_pool1d_with, __VA_ARGS__)
+#define hod_adaptive_avg_pool1d(...) HOD_OPERATOR(tensor, adaptive_avg_pool1d, __VA_ARGS__)
+#define hod_adaptive_avg_pool2d(...) HOD_OPERATOR(tensor, adaptive_avg_pool2d, __VA_ARGS__)
+#define hod_adaptive_max_pool1d(...) HOD_OPERATOR(tensor, adaptive_max_pool1d, __VA_ARGS__)
+#define hod_adaptive_max_pool2d(...) HOD_OPERATOR(tensor, adaptive_max_pool2d, __VA_ARGS__)
+#define hod_interpolate_with(...) HOD_OPERATOR(tensor, interpolate_with, __VA_ARGS__)
+#define hod_grid_sample_with(...) HOD_OPERATOR(tensor, grid_sample_with, __VA_ARGS__)
+#define hod_roi_align_with(...) HOD_OPERATOR(tensor, roi_align_with, __VA_ARGS__)
 #endif
 
 #endif

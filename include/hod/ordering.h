@@ -53,17 +53,17 @@ HOD_API hod_tensor *hod_nms(hod_tensor *boxes, hod_tensor *scores, double thresh
 #ifndef HOD_NO_PLACES
 HOD_PLACED_RESULT(sorted, hod_sorted)
 HOD_PLACED_RESULT(unique_values, hod_unique_values)
-#define hod_sort(...) HOD_PLACED(sorted, hod_sort(__VA_ARGS__))
-#define hod_argsort(...) HOD_PLACED(tensor, hod_argsort(__VA_ARGS__))
-#define hod_topk(...) HOD_PLACED(sorted, hod_topk(__VA_ARGS__))
-#define hod_searchsorted(...) HOD_PLACED(tensor, hod_searchsorted(__VA_ARGS__))
-#define hod_nonzero(...) HOD_PLACED(tensor, hod_nonzero(__VA_ARGS__))
-#define hod_masked_select(...) HOD_PLACED(tensor, hod_masked_select(__VA_ARGS__))
-#define hod_repeat_by(...) HOD_PLACED(tensor, hod_repeat_by(__VA_ARGS__))
-#define hod_bincount(...) HOD_PLACED(tensor, hod_bincount(__VA_ARGS__))
-#define hod_bincount_weighted(...) HOD_PLACED(tensor, hod_bincount_weighted(__VA_ARGS__))
-#define hod_unique(...) HOD_PLACED(unique_values, hod_unique(__VA_ARGS__))
-#define hod_nms(...) HOD_PLACED(tensor, hod_nms(__VA_ARGS__))
+#define hod_sort(...) HOD_OPERATOR(sorted, sort, __VA_ARGS__)
+#define hod_argsort(...) HOD_OPERATOR(tensor, argsort, __VA_ARGS__)
+#define hod_topk(...) HOD_OPERATOR(sorted, topk, __VA_ARGS__)
+#define hod_searchsorted(...) HOD_OPERATOR(tensor, searchsorted, __VA_ARGS__)
+#define hod_nonzero(...) HOD_OPERATOR(tensor, nonzero, __VA_ARGS__)
+#define hod_masked_select(...) HOD_OPERATOR(tensor, masked_select, __VA_ARGS__)
+#define hod_repeat_by(...) HOD_OPERATOR(tensor, repeat_by, __VA_ARGS__)
+#define hod_bincount(...) HOD_OPERATOR(tensor, bincount, __VA_ARGS__)
+#define hod_bincount_weighted(...) HOD_OPERATOR(tensor, bincount_weighted, __VA_ARGS__)
+#define hod_unique(...) HOD_OPERATOR(unique_values, unique, __VA_ARGS__)
+#define hod_nms(...) HOD_OPERATOR(tensor, nms, __VA_ARGS__)
 #endif
 
 #endif

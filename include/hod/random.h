@@ -25,7 +25,7 @@ HOD_API void hod_philox(const uint32_t counter[4], const uint32_t key[2], uint32
 HOD_API void hod_shuffle(uint64_t seed, int64_t epoch, int64_t n, int64_t *out);
 
 #ifndef HOD_NO_PLACES
-#define hod_random_begin(...) HOD_PLACED(int, hod_random_begin(__VA_ARGS__))
+#define hod_random_begin(...) HOD_OPERATOR(int, random_begin, __VA_ARGS__)
 #endif
 
 #endif

@@ -39,18 +39,18 @@ HOD_API hod_tensor *hod_cumsum(hod_tensor *x, int dim);
 HOD_API hod_tensor *hod_cumprod(hod_tensor *x, int dim);
 
 #ifndef HOD_NO_PLACES
-#define hod_mean(...) HOD_PLACED(tensor, hod_mean(__VA_ARGS__))
-#define hod_mean_over(...) HOD_PLACED(tensor, hod_mean_over(__VA_ARGS__))
-#define hod_var_over(...) HOD_PLACED(tensor, hod_var_over(__VA_ARGS__))
-#define hod_std_over(...) HOD_PLACED(tensor, hod_std_over(__VA_ARGS__))
-#define hod_norm(...) HOD_PLACED(tensor, hod_norm(__VA_ARGS__))
-#define hod_norm_over(...) HOD_PLACED(tensor, hod_norm_over(__VA_ARGS__))
-#define hod_logsumexp(...) HOD_PLACED(tensor, hod_logsumexp(__VA_ARGS__))
-#define hod_logsumexp_over(...) HOD_PLACED(tensor, hod_logsumexp_over(__VA_ARGS__))
-#define hod_max_along(...) HOD_PLACED(tensor, hod_max_along(__VA_ARGS__))
-#define hod_min_along(...) HOD_PLACED(tensor, hod_min_along(__VA_ARGS__))
-#define hod_cumsum(...) HOD_PLACED(tensor, hod_cumsum(__VA_ARGS__))
-#define hod_cumprod(...) HOD_PLACED(tensor, hod_cumprod(__VA_ARGS__))
+#define hod_mean(...) HOD_OPERATOR(tensor, mean, __VA_ARGS__)
+#define hod_mean_over(...) HOD_OPERATOR(tensor, mean_over, __VA_ARGS__)
+#define hod_var_over(...) HOD_OPERATOR(tensor, var_over, __VA_ARGS__)
+#define hod_std_over(...) HOD_OPERATOR(tensor, std_over, __VA_ARGS__)
+#define hod_norm(...) HOD_OPERATOR(tensor, norm, __VA_ARGS__)
+#define hod_norm_over(...) HOD_OPERATOR(tensor, norm_over, __VA_ARGS__)
+#define hod_logsumexp(...) HOD_OPERATOR(tensor, logsumexp, __VA_ARGS__)
+#define hod_logsumexp_over(...) HOD_OPERATOR(tensor, logsumexp_over, __VA_ARGS__)
+#define hod_max_along(...) HOD_OPERATOR(tensor, max_along, __VA_ARGS__)
+#define hod_min_along(...) HOD_OPERATOR(tensor, min_along, __VA_ARGS__)
+#define hod_cumsum(...) HOD_OPERATOR(tensor, cumsum, __VA_ARGS__)
+#define hod_cumprod(...) HOD_OPERATOR(tensor, cumprod, __VA_ARGS__)
 #endif
 
 #endif

@@ -75,8 +75,8 @@ HOD_API hod_rnn hod_nn_rnn_call(hod_module *m, hod_tensor *x, hod_rnn_options o)
 
 #ifndef HOD_NO_PLACES
 HOD_PLACED_RESULT(rnn, hod_rnn)
-#define hod_lstm_with(...)    HOD_PLACED(rnn, hod_lstm_with(__VA_ARGS__))
-#define hod_gru_with(...)     HOD_PLACED(rnn, hod_gru_with(__VA_ARGS__))
+#define hod_lstm_with(...)    HOD_OPERATOR(rnn, lstm_with, __VA_ARGS__)
+#define hod_gru_with(...)     HOD_OPERATOR(rnn, gru_with, __VA_ARGS__)
 #define hod_nn_rnn_call(...)  HOD_PLACED(rnn, hod_nn_rnn_call(__VA_ARGS__))
 #define hod_nn_lstm_make(...) HOD_PLACED(module, hod_nn_lstm_make(__VA_ARGS__))
 #define hod_nn_gru_make(...)  HOD_PLACED(module, hod_nn_gru_make(__VA_ARGS__))

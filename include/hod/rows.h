@@ -38,9 +38,9 @@ HOD_API int hod_grad_rows_sum(hod_tensor *t);
 HOD_API int hod_grad_rows_to_dense(hod_tensor *t);
 
 #ifndef HOD_NO_PLACES
-#define hod_embedding_rows(...) HOD_PLACED(tensor, hod_embedding_rows(__VA_ARGS__))
-#define hod_grad_rows_sum(...) HOD_PLACED(int, hod_grad_rows_sum(__VA_ARGS__))
-#define hod_grad_rows_to_dense(...) HOD_PLACED(int, hod_grad_rows_to_dense(__VA_ARGS__))
+#define hod_embedding_rows(...) HOD_OPERATOR(tensor, embedding_rows, __VA_ARGS__)
+#define hod_grad_rows_sum(...) HOD_OPERATOR(int, grad_rows_sum, __VA_ARGS__)
+#define hod_grad_rows_to_dense(...) HOD_OPERATOR(int, grad_rows_to_dense, __VA_ARGS__)
 #endif
 
 #endif

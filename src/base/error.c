@@ -19,6 +19,7 @@ enum { PLACES = 64 };
 typedef struct place {
     const char *file;
     int line;
+    const char *operator; /* that is called there; NULL: something else */
 } place;
 static _Thread_local place places[PLACES];
 static _Thread_local int place_depth;
@@ -47,12 +48,34 @@ static void note(hod_error_kind kind, const char *format, va_list args)
     record.line = innermost()->line;
 }
 
+/* Is the text about this operator: does it begin with its name, or with what hod_<name>_<kind> is a
+ * kind of? */
+static bool is_about(const char *text, const char *operator)
+{
+    size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyz_0123456789");
+    return n > 0 && strncmp(text, operator, n) == 0 && (!operator[n] || operator[n] == '_');
+}
+
+/* A composition fails in one of its rows, which whoever called it need not know. */
+static void name_operator(void)
+{
+    const char *operator= innermost()->operator;
+    if (!operator|| is_about(record.text, operator))
+        return;
+    int n = (int)strlen(operator), options = (int)strlen("_with");
+    bool with = n > options && strcmp(operator+ n - options, "_with") == 0;
+    hod__fail_context("%.*s", with ? n - options : n, operator);
+}
+
 void *hod__fail(hod_error_kind kind, const char *format, ...)
 {
+    bool first = record.kind == HOD_ERROR_NONE;
     va_list args;
     va_start(args, format);
     note(kind, format, args);
     va_end(args);
+    if (first)
+        name_operator();
     return NULL;
 }
 
@@ -117,14 +140,19 @@ bool hod_error_take(hod_error_record *out)
 
 void hod_here(const char *file, int line)
 {
-    *innermost() = (place){file, line};
+    *innermost() = (place){.file = file, .line = line};
 }
 
 void hod_place_begin(const char *file, int line)
 {
+    hod_operator_begin(file, line, NULL);
+}
+
+void hod_operator_begin(const char *file, int line, const char *name)
+{
     place_depth++;
     if (place_depth < PLACES)
-        places[place_depth] = (place){file, line};
+        places[place_depth] = (place){file, line, name};
 }
 
 void hod_place_end(void)

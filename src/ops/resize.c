@@ -257,9 +257,11 @@ hod_tensor *hod_interpolate_with(hod_tensor *x, hod_interpolate_options o)
     if (!x || sides_of(x, &o, s) != 0)
         return NULL;
     bool linear = o.mode == HOD_LINEAR;
-    if (o.mode < HOD_NEAREST || o.mode > HOD_LINEAR || (o.align_corners && !linear))
-        return HOD_FAIL(ARGUMENT, "interpolate: mode %d%s", (int)o.mode,
-                        o.align_corners ? " with corners aligned" : "");
+    if (o.mode < HOD_NEAREST || o.mode > HOD_LINEAR)
+        return HOD_FAIL(ARGUMENT, "interpolate: mode %d, wanted HOD_NEAREST or HOD_LINEAR",
+                        (int)o.mode);
+    if (o.align_corners && !linear)
+        return HOD_FAIL(ARGUMENT, "interpolate: align_corners goes with HOD_LINEAR, not nearest");
     if (linear && x->dtype > HOD_BF16)
         return HOD_FAIL(ARGUMENT, "interpolate: linear is not defined for %s",
                         hod_dtype_name((hod_dtype)x->dtype));

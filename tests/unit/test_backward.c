@@ -197,8 +197,8 @@ TEST(backward_inference_results_stay_out_of_training)
     view = hod_reshape(made, HOD_SHAPE(1));
     ERROR_IS("requires_grad: () was made in an inference scope; use a copy of it",
              hod_requires_grad(made, true));
-    ERROR_IS("f32 (1) was made in an inference scope, and a derivative would read it; use a copy "
-             "of it",
+    ERROR_IS("mul: f32 (1) was made in an inference scope, and a derivative would read it; use a "
+             "copy of it",
              hod_mul(w, view));
     CHECK(hod_add(w, made)); /* its value is not read again */
     CHECK(hod_mul(w, hod_copy(made)));

@@ -107,6 +107,31 @@ TEST(misuse_of_operators_says_what_was_wanted)
     ERROR_IS("pad: by -1 and 0, must not be negative", hod_pad(x, 0, -1, 0, 0));
 }
 
+/* What is made of other operators names itself, and then the one that failed. */
+TEST(misuse_names_the_operator_that_was_called)
+{
+    hod_tensor *x = hod_zeros(HOD_F32, HOD_SHAPE(2, 4)), *y = hod_zeros(HOD_F32, HOD_SHAPE(3, 5)),
+               *i = hod_from_ints((int64_t[]){1, 7}, HOD_SHAPE(2));
+    ERROR_IS("one_hot: scatter: the index is f32, not i64, i32 or u8", hod_one_hot(x, 3));
+    ERROR_IS("one_hot: scatter: index 7 at element 1 is outside 0..2", hod_one_hot(i, 3));
+    ERROR_IS("index_select: embedding: index 7 at element 1 is outside 0..1",
+             hod_index_select(x, 0, i));
+    ERROR_IS("global_avg_pool2d: mean: no dimension 2 in a tensor of 2", hod_global_avg_pool2d(x));
+    ERROR_IS("addmm: matmul: (2,4) x (3,5): inner sizes 4 and 3 differ", hod_addmm(x, x, y, 1, 1));
+    ERROR_IS("outer: (2,4) and (3,5): vectors are wanted", hod_outer(x, y));
+    ERROR_IS("concat: input 1 is (3,5), input 0 is (2,4): sizes 5 and 4 of dimension 1 differ",
+             hod_concat(2, ((hod_tensor *[]){x, y}), 0));
+    ERROR_IS("concat: input 1 is (2), input 0 is (2,4): 1 dimensions and 2",
+             hod_concat(2, ((hod_tensor *[]){x, hod_select(x, 1, 0)}), 0));
+    ERROR_IS("concat: input 1 is i64, input 0 is f32", hod_concat(2, ((hod_tensor *[]){x, i}), 0));
+    ERROR_IS("stack: concat: input 1 is (1,3,5), input 0 is (1,2,4): sizes 3 and 2 of dimension 1 "
+             "differ",
+             hod_stack(2, ((hod_tensor *[]){x, y}), 0));
+    /* A call among the arguments is named itself, and so is what fails after it. */
+    ERROR_IS("one_hot: scatter: index 7 at element 1 is outside 0..2", hod_neg(hod_one_hot(i, 3)));
+    ERROR_IS("neg: the input is NULL", hod_neg(hod_neg(NULL)));
+}
+
 /* ---- schedules ---- */
 
 TEST(misuse_of_a_schedule_without_an_end)
@@ -158,8 +183,8 @@ TEST(misuse_of_the_counts_of_a_compiled_function)
 TEST(misuse_numbers_outside_a_type)
 {
     hod_tensor *x = hod_full(HOD_U8, HOD_SHAPE(2), 44);
-    ERROR_IS("full: 300 is outside u8", hod_eq_scalar(x, 300));
-    ERROR_IS("full: 256 is outside u8", hod_clamp(x, 0, 256));
+    ERROR_IS("eq_scalar: full: 300 is outside u8", hod_eq_scalar(x, 300));
+    ERROR_IS("clamp: full: 256 is outside u8", hod_clamp(x, 0, 256));
     ERROR_IS("full: nan is outside i64", hod_full(HOD_I64, HOD_SHAPE(), NAN));
     ERROR_IS("full: 9.22337e+18 is outside i64", hod_full(HOD_I64, HOD_SHAPE(), 0x1p63));
     ERROR_IS("full: 2.14748e+09 is outside i32", hod_full(HOD_I32, HOD_SHAPE(), 0x1p31));
