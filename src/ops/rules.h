@@ -81,6 +81,8 @@ hod_tensor *hod__eval_row_major(hod_tensor *t);
 int hod__eval_inputs(const hod_op_call *c, const hod_tensor *out, hod_tensor **in);
 /* Copies values between tensors of one shape and dtype, any strides. Both real. */
 void hod__eval_copy(const hod_tensor *from, hod_tensor *to);
+/* One row of so many bytes; the two do not overlap. */
+void hod__copy_row(int64_t bytes, char *to, const char *from);
 /* m rows of n elements of `size` bytes, each side's rows so many elements apart. */
 void hod__copy_rows(int64_t size, int64_t m, int64_t n, char *to, int64_t to_row, const char *from,
                     int64_t from_row);

@@ -125,3 +125,25 @@ TEST(copy_concat_of_any_strides)
         copies_alike(a, hod_slice(y, d, size, 2 * size));
     }
 }
+
+/* Rows of every length at which another loop takes them, apart and the same one repeated; and lines of
+ * one element, whose bytes are alike or not. */
+TEST(copy_of_rows_by_length)
+{
+    static const int64_t bytes[] = {33, 511, 512, 575, 2048, 4095, 4096, 8191, 8193, 70001};
+    for (int k = 0; k < HOD_COUNT(bytes); k++) {
+        HOD_SCOPE(s);
+        hod_tensor *x = hod_slice(filled(HOD_U8, HOD_SHAPE(5, bytes[k] + 3)), 1, 1, bytes[k] + 1);
+        copies_alike(x, hod_copy(x));
+        hod_tensor *three = hod_expand(hod_unsqueeze(x, 1), HOD_SHAPE(5, 3, bytes[k]));
+        copies_alike(three, hod_copy(three));
+    }
+    static const double one[] = {0, -1, 1.5, 257};
+    for (int k = 0; k < HOD_COUNT(one); k++)
+        for (hod_dtype dtype = 0; dtype < HOD_DTYPES; dtype++) {
+            HOD_SCOPE(s);
+            hod_tensor *x = hod_cast(hod_full(HOD_F64, HOD_SHAPE(), one[k]), dtype);
+            x = hod_expand(x, HOD_SHAPE(70, 600));
+            copies_alike(x, hod_copy(x));
+        }
+}
