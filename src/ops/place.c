@@ -178,18 +178,24 @@ static int pad_begin(pad_job *job, const hod_attrs_pad *a, int ndim, const int64
     return 0;
 }
 
-/* Where in x row `row` of the padded shape comes from; -1: from outside. */
-static int64_t row_source(const pad_job *job, int64_t row)
+/* Where in x part `at` of the padded shape comes from, of those that its first n dimensions count; -1:
+ * from outside. */
+static int64_t source_before(const pad_job *job, int n, int64_t at)
 {
-    int64_t at = 0;
-    for (int i = job->ndim - 2; i >= 0; i--) {
-        int64_t from = job->table[i][row % job->padded[i]];
+    int64_t source = 0;
+    for (int i = n - 1; i >= 0; i--) {
+        int64_t from = job->table[i][at % job->padded[i]];
         if (from < 0)
             return -1;
-        row /= job->padded[i];
-        at += from * job->step[i];
+        at /= job->padded[i];
+        source += from * job->step[i];
     }
-    return at;
+    return source;
+}
+
+static int64_t row_source(const pad_job *job, int64_t row)
+{
+    return source_before(job, job->ndim - 1, row);
 }
 
 /* ---- padding: the kernels ---- */
@@ -204,42 +210,49 @@ int hod__shape_pad(const hod_op_call *c, const hod_meta *in, hod_meta *out)
     return 0;
 }
 
-#define PAD_EDGE(type, begin, end)                                                                 \
-    for (int64_t k = begin; k < (end); k++) {                                                      \
-        type *e = (type *)to + k;                                                                  \
-        if (from && table[k] >= 0)                                                                 \
-            *e = ((const type *)from)[table[k]];                                                   \
-        else                                                                                       \
-            memcpy(e, &job->fill, sizeof *e);                                                      \
+/* A row of the padded shape from x's row `from`; NULL: from outside. */
+#define PAD_ROW(type)                                                                              \
+    static void pad_row_##type(const pad_job *job, char *to, const char *from)                     \
+    {                                                                                              \
+        const int64_t *table = job->table[job->ndim - 1], n = job->padded[job->ndim - 1];          \
+        const type *x = (const type *)from;                                                        \
+        type *y = (type *)to, fill;                                                                \
+        memcpy(&fill, &job->fill, sizeof fill);                                                    \
+        if (!from) {                                                                               \
+            for (int64_t k = 0; k < n; k++)                                                        \
+                y[k] = fill;                                                                       \
+            return;                                                                                \
+        }                                                                                          \
+        for (int64_t k = 0; k < job->before; k++)                                                  \
+            y[k] = table[k] >= 0 ? x[table[k]] : fill;                                             \
+        hod__copy_row(job->size *(int64_t)sizeof fill, (char *)(y + job->before), from);           \
+        for (int64_t k = job->before + job->size; k < n; k++)                                      \
+            y[k] = table[k] >= 0 ? x[table[k]] : fill;                                             \
     }
+PAD_ROW(uint8_t)
+PAD_ROW(uint16_t)
+PAD_ROW(uint32_t)
+PAD_ROW(uint64_t)
 
-static void pad_edge(const pad_job *job, char *to, const char *from, int64_t begin, int64_t end)
-{
-    const int64_t *table = job->table[job->ndim - 1];
-    switch (job->bytes) {
-    case 1: PAD_EDGE(uint8_t, begin, end) break;
-    case 2: PAD_EDGE(uint16_t, begin, end) break;
-    case 4: PAD_EDGE(uint32_t, begin, end) break;
-    default: PAD_EDGE(uint64_t, begin, end) break;
-    }
-}
-
+/* [begin, end): rows of the padded shape, plane after plane. */
 static void pad_rows(void *context, int64_t begin, int64_t end)
 {
+    static void (*const of[])(const pad_job *, char *, const char *) = {[1] = pad_row_uint8_t,
+                                                                        [2] = pad_row_uint16_t,
+                                                                        [4] = pad_row_uint32_t,
+                                                                        [8] = pad_row_uint64_t};
     const pad_job *job = context;
-    int64_t n = job->padded[job->ndim - 1], stop = job->before + job->size;
-    for (int64_t row = begin; row < end; row++) {
-        int64_t at = row_source(job, row);
-        char *to = job->to + row * n * job->bytes;
-        if (at < 0) {
-            pad_edge(job, to, NULL, 0, n);
-            continue;
+    int last = job->ndim - 1;
+    int64_t m = last > 0 ? job->padded[last - 1] : 1, bytes = job->padded[last] * job->bytes;
+    for (int64_t row = begin; row < end;) {
+        int64_t plane = last > 0 ? source_before(job, last - 1, row / m) : 0, i = row % m;
+        int64_t stop = row - i + m < end ? m : i + end - row;
+        for (; i < stop; i++, row++) {
+            int64_t from = plane < 0 ? -1 : last > 0 ? job->table[last - 1][i] : 0;
+            int64_t at = plane + from * (last > 0 ? job->step[last - 1] : 0);
+            of[job->bytes](job, job->to + row * bytes,
+                           from < 0 ? NULL : job->from + at * job->bytes);
         }
-        const char *from = job->from + at * job->bytes;
-        pad_edge(job, to, from, 0, job->before);
-        if (job->size > 0)
-            memcpy(to + job->before * job->bytes, from, (size_t)(job->size * job->bytes));
-        pad_edge(job, to, from, stop, n);
     }
 }
 
