@@ -28,12 +28,33 @@ typedef struct concat_job {
     char *to;
 } concat_job;
 
-enum { PARALLEL_ELEMENTS = 32768, BLOCK = 4096 /* elements that stay in the nearest cache */ };
+enum {
+    PARALLEL_ELEMENTS = 32768,
+    BLOCK = 4096, /* elements that stay in the nearest cache */
+    PIECE = 64    /* bytes: worth a copy of their own */
+};
 
-/* [begin, end): rows of the result, a few at a time, so that every line is written at once. */
+/* [begin, end): rows of the result, one after another where inputs have long pieces of each. */
+static void concat_pieces(const concat_job *job, int64_t begin, int64_t end)
+{
+    for (int64_t at = begin; at < end; at++) {
+        char *to = job->to + at * job->row * job->size;
+        for (int i = 0; i < job->n; to += job->width[i++] * job->size)
+            if (job->width[i] > 0)
+                hod__copy_row(job->width[i] * job->size, to,
+                              job->from[i] + at * job->from_row[i] * job->size);
+    }
+}
+
+/* [begin, end): rows of the result; of short pieces a few rows at a time, so that every line is written
+ * at once. */
 static void concat_rows(void *context, int64_t begin, int64_t end)
 {
     const concat_job *job = context;
+    if (job->row * job->size >= job->n * PIECE) {
+        concat_pieces(job, begin, end);
+        return;
+    }
     int64_t step = HOD_MAX(1, BLOCK / job->row);
     for (int64_t at = begin; at < end; at += step) {
         char *to = job->to + at * job->row * job->size;
