@@ -3,8 +3,8 @@
  * Every type is mapped to unsigned keys whose order is the one wanted (floats: sign flipped or all
  * bits; NaN above all, -0 as 0; descending: the complement), so one sort serves all. Pairs (key,
  * index) go through a byte-wise radix sort, which is stable by itself and skips bytes that all keys
- * share; a few are inserted. Where few are wanted of many, a heap of the best k looks at each pair
- * once.
+ * share; a few are inserted, and some more are words of a short key and an index. Where few are wanted
+ * of many, a heap of the best k looks at each pair once.
  */
 #include "ops/rules.h"
 #include "tensor/half.h"
@@ -25,7 +25,7 @@ typedef struct order_job {
     bool failed; /* memory; written with true only */
 } order_job;
 
-enum { INSERTED = 48, BLOCK = 64, SEARCHED = 8, PARALLEL_ELEMENTS = 32768 };
+enum { INSERTED = 48, MARKED = 255, BLOCK = 64, SEARCHED = 8, PARALLEL_ELEMENTS = 32768 };
 
 /* ---- keys ---- */
 
@@ -139,6 +139,49 @@ static pair *radix_sort(pair *p, pair *other, int64_t n)
     return p;
 }
 
+static int digit(uint64_t word, int k)
+{
+    return (int)(word >> (32 + 8 * k) & 255);
+}
+
+/* Counters become places: each the sum of those before it, eight at a time. Multiplied by 0x01...01,
+ * a byte is the sum of itself and the lower ones; none exceeds 255. */
+static void add_up(uint8_t at[256])
+{
+    const uint64_t ones = UINT64_MAX / 255;
+    uint64_t word, before = 0;
+    for (int i = 0; i < 256; i += 8) {
+        memcpy(&word, at + i, sizeof word);
+        uint64_t sums = word * ones, places = sums - word + before;
+        memcpy(at + i, &places, sizeof places);
+        before += (sums >> 56) * ones;
+    }
+}
+
+/* radix_sort of at most MARKED words, each a key of 32 bits above its index: all digits are counted at
+ * once, in bytes. */
+static uint64_t *sort_words(uint64_t *p, uint64_t *other, int64_t n)
+{
+    uint8_t at[4][256] = {{0}};
+    uint64_t differ = 0;
+    for (int64_t i = 0; i < n; i++) {
+        differ |= p[i] ^ p[0];
+        for (int k = 0; k < 4; k++)
+            at[k][digit(p[i], k)]++;
+    }
+    for (int k = 0; k < 4; k++) {
+        if (digit(differ, k) == 0)
+            continue;
+        add_up(at[k]);
+        for (int64_t i = 0; i < n; i++)
+            other[at[k][digit(p[i], k)]++] = p[i];
+        uint64_t *swap = p;
+        p = other;
+        other = swap;
+    }
+    return p;
+}
+
 /* ---- the best k ---- */
 
 /* A heap whose root is the last in order: moves `x` down from the root. */
@@ -231,6 +274,32 @@ static hod_tensor *words(int64_t n)
     return hod__eval_temporary(&(hod_meta){.dtype = HOD_I64, .ndim = 1, .shape = {n}});
 }
 
+/* The first k indices of a line that is sorted as a whole; p has room for 2 n pairs. */
+static void order_all(const order_job *job, const char *x, pair *p, int64_t *to)
+{
+    int64_t n = job->n, step = job->inner;
+    bool narrow = job->dtype != HOD_F64 && job->dtype != HOD_I64; /* keys of 32 bits */
+    if (narrow && n > INSERTED && n <= MARKED) {
+        uint64_t *words = &p->key;
+        keys_of[job->dtype](x, job->step, n, job->descending, words, 1);
+        for (int64_t i = 0; i < n; i++)
+            words[i] = words[i] << 32 | (uint64_t)i;
+        words = sort_words(words, words + n, n);
+        for (int64_t i = 0; i < job->k; i++)
+            to[i * step] = (int64_t)(words[i] & UINT32_MAX);
+        return;
+    }
+    keys_of[job->dtype](x, job->step, n, job->descending, &p->key, 2);
+    for (int64_t i = 0; i < n; i++)
+        p[i].index = i;
+    if (n <= INSERTED)
+        insert_all(p, n);
+    else
+        p = radix_sort(p, p + n, n);
+    for (int64_t i = 0; i < job->k; i++)
+        to[i * step] = p[i].index;
+}
+
 static void order_lines(void *context, int64_t begin, int64_t end)
 {
     order_job *job = context;
@@ -246,20 +315,13 @@ static void order_lines(void *context, int64_t begin, int64_t end)
         int64_t outer = line / job->inner, inner = line % job->inner;
         const char *x = job->from + (outer * job->n * job->inner + inner) * job->bytes;
         int64_t *to = job->to + outer * job->k * job->inner + inner;
-        pair *sorted = p;
-        if (few) {
-            select_first(job, x, p);
-        } else {
-            keys_of[job->dtype](x, job->step, job->n, job->descending, &p->key, 2);
-            for (int64_t i = 0; i < job->n; i++)
-                p[i].index = i;
-            if (job->n <= INSERTED)
-                insert_all(p, job->n);
-            else
-                sorted = radix_sort(p, p + job->n, job->n);
+        if (!few) {
+            order_all(job, x, p, to);
+            continue;
         }
+        select_first(job, x, p);
         for (int64_t i = 0; i < job->k; i++)
-            to[i * job->inner] = sorted[i].index;
+            to[i * job->inner] = p[i].index;
     }
     hod_tensor_release(scratch);
 }

@@ -64,11 +64,15 @@ static void check_order(hod_tensor *x, bool descending)
 
 TEST(ordering_sorts_stably_every_type_and_length)
 {
-    static const int64_t lengths[] = {1, 2, 48, 49, 1000};
+    static const int64_t lengths[] = {1, 2, 48, 49, 100, 255, 256, 1000};
     for (int t = 0; t < HOD_DTYPES; t++)
         for (int i = 0; i < HOD_COUNT(lengths); i++)
-            for (int descending = 0; descending < 2; descending++)
+            for (int descending = 0; descending < 2; descending++) {
+                hod_tensor *waves = hod_sin(hod_cast(hod_arange(HOD_I64, lengths[i]), HOD_F64));
                 check_order(ties((hod_dtype)t, HOD_SHAPE(lengths[i]), 7), descending);
+                if (t != HOD_U8)
+                    check_order(hod_cast(hod_mul_scalar(waves, 50000), (hod_dtype)t), descending);
+            }
     int64_t big[] = {INT64_MAX, INT64_MIN, -1, 0, INT64_MAX - 1};
     hod_tensor *x = hod_from_ints(big, HOD_SHAPE(5));
     VALUES(hod_argsort(x, 0, false), 1, 2, 3, 4, 0);
