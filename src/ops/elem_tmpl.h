@@ -7,6 +7,7 @@
  *     wide_elem  how a sum is stored (integers: i64)    WIDE_STORE(w)
  *     R(name)    kernel_math.h's function          LOWEST, HIGHEST   -inf, inf or the limits
  *     whole      f32, f64: an integer as wide as elem
+ *     TO_F32S(n, x, y), TO_F16S   n neighbours made floats at once, true; or false: there is no such way
  *     PAIR(a, b, x, j, n)  a, b become the j-th of n pairs of the 2n elements from x on
  */
 #if defined(ELEM_F32)
@@ -22,6 +23,7 @@
 #define R(name) r_##name
 #define LOWEST (-(float)INFINITY)
 #define HIGHEST ((float)INFINITY)
+#define TO_F16S(n, x, y) (hod__f32s_to_f16s(n, x, y), true)
 #define T(name) name##_f32
 #elif defined(ELEM_F64)
 #define elem double
@@ -49,6 +51,7 @@
 #ifdef ELEM_F16
 #define LOAD(e) hod__f16_to_f32(e)
 #define STORE(r) hod__f32_to_f16(r)
+#define TO_F32S(n, x, y) (hod__f16s_to_f32s(n, x, y), true)
 #define T(name) name##_f16
 #else
 #define LOAD(e) hod__bf16_to_f32(e)
@@ -72,6 +75,8 @@
 #undef wide_elem
 #undef LOAD
 #undef PAIR
+#undef TO_F32S
+#undef TO_F16S
 #undef STORE
 #undef WIDE_STORE
 #undef REAL_IS_FLOAT
@@ -115,6 +120,12 @@
 #define HIGHEST 1
 #define T(name) name##_bool
 #endif
+#endif
+#if !defined(TO_F32S) && !defined(ELEM_DONE)
+#define TO_F32S(n, x, y) false
+#endif
+#if !defined(TO_F16S) && !defined(ELEM_DONE)
+#define TO_F16S(n, x, y) false
 #endif
 #if !defined(PAIR) && !defined(ELEM_DONE)
 #define PAIR(a, b, x, j, n)                                                                        \

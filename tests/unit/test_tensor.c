@@ -2,6 +2,7 @@
 #include "base/base.h"
 #include "base/scope.h"
 #include "harness.h"
+#include "ops/rows.h"
 #include "tensor/half.h"
 #include "tensor/tensor.h"
 
@@ -304,6 +305,31 @@ TEST(half_f32_to_f16_rounds_to_nearest_even)
     EQ_INT(hod__f32_to_f16(1e-30f), 0);
     CHECK((hod__f32_to_f16(NAN) & 0x7fff) > 0x7c00);
     CHECK((hod__f32_to_f16(hod__bits_f32(0x7f800001)) & 0x7fff) > 0x7c00);
+}
+
+/* Eight at once, where this machine has an instruction for it, and one by one. */
+TEST(half_f16_rows_have_the_same_bits)
+{
+    enum { N = 1003 };
+    float x[N], y[N];
+    uint16_t h[N];
+    for (int rows = 0; rows < 3 && hod__rows_of(rows); rows++) {
+        const hod_rows *r = hod__rows_of(rows);
+        for (uint64_t u = 0; u < (uint64_t)1 << 32; u += 40009 * N) {
+            for (int i = 0; i < N; i++)
+                x[i] = hod__bits_f32((uint32_t)(u + (uint64_t)i * 40009));
+            r->cast[HOD_F32][HOD_F16](N, h, 1, x, 1);
+            for (int i = 0; i < N; i++)
+                EQ_INT(h[i], hod__f32_to_f16(x[i]));
+        }
+        for (int from = 0; from < 65536; from += N) {
+            for (int i = 0; i < N; i++)
+                h[i] = (uint16_t)(from + i);
+            r->cast[HOD_F16][HOD_F32](N, y, 1, h, 1);
+            for (int i = 0; i < N; i++)
+                EQ_INT(hod__f32_bits(y[i]), hod__f32_bits(hod__f16_to_f32(h[i])));
+        }
+    }
 }
 
 TEST(half_bf16)
