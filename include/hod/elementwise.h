@@ -17,13 +17,11 @@ HOD_API hod_tensor *hod_leaky_relu(hod_tensor *x,
 HOD_API hod_tensor *hod_elu(hod_tensor *x,
                             double alpha);          /* x where positive, else alpha (e^x - 1) */
 HOD_API hod_tensor *hod_relu6(hod_tensor *x);       /* x between 0 and 6 */
-HOD_API hod_tensor *hod_log_sigmoid(hod_tensor *x); /* log(1 / (1 + e^-x)) without overflow */
 /* log(1 + e^(beta x)) / beta; x itself where beta x exceeds threshold. hod_softplus has no threshold
  * and needs none. */
 HOD_API hod_tensor *hod_softplus_with(hod_tensor *x, double beta, double threshold);
 /* x between low and high, 0 for gradients at the bounds. hod_clip takes tensors as bounds. */
 HOD_API hod_tensor *hod_clamp(hod_tensor *x, double low, double high);
-HOD_API hod_tensor *hod_trunc_divide(hod_tensor *a, hod_tensor *b); /* a / b, cut toward 0 */
 HOD_API hod_tensor *hod_bit_not(hod_tensor *x); /* every bit the other way; of bool: not */
 
 /* Draws by the thread's random key (random.h), as hod_uniform. */
@@ -35,10 +33,8 @@ HOD_API hod_tensor *hod_bernoulli(hod_tensor *p);
 #define hod_leaky_relu(...) HOD_OPERATOR(tensor, leaky_relu, __VA_ARGS__)
 #define hod_elu(...) HOD_OPERATOR(tensor, elu, __VA_ARGS__)
 #define hod_relu6(...) HOD_OPERATOR(tensor, relu6, __VA_ARGS__)
-#define hod_log_sigmoid(...) HOD_OPERATOR(tensor, log_sigmoid, __VA_ARGS__)
 #define hod_softplus_with(...) HOD_OPERATOR(tensor, softplus_with, __VA_ARGS__)
 #define hod_clamp(...) HOD_OPERATOR(tensor, clamp, __VA_ARGS__)
-#define hod_trunc_divide(...) HOD_OPERATOR(tensor, trunc_divide, __VA_ARGS__)
 #define hod_bit_not(...) HOD_OPERATOR(tensor, bit_not, __VA_ARGS__)
 #define hod_normal(...) HOD_OPERATOR(tensor, normal, __VA_ARGS__)
 #define hod_bernoulli(...) HOD_OPERATOR(tensor, bernoulli, __VA_ARGS__)

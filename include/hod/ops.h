@@ -38,6 +38,7 @@ HOD_API hod_tensor *hod_gelu_tanh(hod_tensor *a); /* gelu through tanh(sqrt(2/pi
 HOD_API hod_tensor *hod_silu(hod_tensor *a); /* a * sigmoid(a) */
 HOD_API hod_tensor *hod_mish(hod_tensor *a); /* a * tanh(softplus(a)) */
 HOD_API hod_tensor *hod_softplus(hod_tensor *a); /* log(1 + e^a) */
+HOD_API hod_tensor *hod_log_sigmoid(hod_tensor *a); /* log(1 / (1 + e^-a)) without overflow */
 HOD_API hod_tensor *hod_hardsigmoid(hod_tensor *a); /* a/6 + 1/2 between 0 and 1 */
 HOD_API hod_tensor *hod_hardswish(hod_tensor *a); /* a * hardsigmoid(a) */
 HOD_API hod_tensor *hod_sin(hod_tensor *a); /* the sine */
@@ -57,6 +58,7 @@ HOD_API hod_tensor *hod_mul(hod_tensor *a, hod_tensor *b); /* the product */
 HOD_API hod_tensor *hod_div(hod_tensor *a, hod_tensor *b); /* the quotient */
 HOD_API hod_tensor *hod_pow(hod_tensor *a, hod_tensor *b); /* a to the power b */
 HOD_API hod_tensor *hod_floor_divide(hod_tensor *a, hod_tensor *b); /* the quotient's floor; of integers by 0: 0 */
+HOD_API hod_tensor *hod_trunc_divide(hod_tensor *a, hod_tensor *b); /* the quotient, cut toward 0; of integers in f32 */
 HOD_API hod_tensor *hod_remainder(hod_tensor *a, hod_tensor *b); /* a less b * floor(a / b): b's sign; of integers by 0: 0 */
 HOD_API hod_tensor *hod_fmod(hod_tensor *a, hod_tensor *b); /* a less b * trunc(a / b): a's sign; of integers by 0: 0 */
 HOD_API hod_tensor *hod_prelu(hod_tensor *a, hod_tensor *b); /* a where positive, else a * b */
@@ -80,6 +82,9 @@ HOD_API hod_tensor *hod_shift_right(hod_tensor *a, hod_tensor *b); /* a's bits b
 HOD_API hod_tensor *hod_where(hod_tensor *a, hod_tensor *b, hod_tensor *c); /* b where the bool a is true, else c */
 HOD_API hod_tensor *hod_lerp(hod_tensor *a, hod_tensor *b, hod_tensor *c); /* a at c = 0, b at c = 1, straight between */
 HOD_API hod_tensor *hod_clip(hod_tensor *a, hod_tensor *b, hod_tensor *c); /* a, but not below b, and then not above c; NaN if any is */
+HOD_API hod_tensor *hod_softplus_scaled(hod_tensor *a, hod_tensor *b, hod_tensor *c); /* a where a * b > c, else softplus(a * b) / b */
+HOD_API hod_tensor *hod_logits_loss(hod_tensor *a, hod_tensor *b, hod_tensor *c); /* binary cross entropy of logit a and target b, c times for b's part */
+HOD_API hod_tensor *hod_logits_loss_slope(hod_tensor *a, hod_tensor *b, hod_tensor *c); /* logits_loss's slope for a */
 
 /* ---- reductions: over everything, over some dimensions (dropped, or kept with size 1) ----
  * hod_sum(x), hod_sum_dims(x, 0, 2), hod_sum_keep(x, -1). Dimensions may count from the end;
@@ -147,6 +152,7 @@ HOD_API hod_tensor *hod_argmin(hod_tensor *x, int dim);
 #define hod_silu(...) HOD_OPERATOR(tensor, silu, __VA_ARGS__)
 #define hod_mish(...) HOD_OPERATOR(tensor, mish, __VA_ARGS__)
 #define hod_softplus(...) HOD_OPERATOR(tensor, softplus, __VA_ARGS__)
+#define hod_log_sigmoid(...) HOD_OPERATOR(tensor, log_sigmoid, __VA_ARGS__)
 #define hod_hardsigmoid(...) HOD_OPERATOR(tensor, hardsigmoid, __VA_ARGS__)
 #define hod_hardswish(...) HOD_OPERATOR(tensor, hardswish, __VA_ARGS__)
 #define hod_sin(...) HOD_OPERATOR(tensor, sin, __VA_ARGS__)
@@ -166,6 +172,7 @@ HOD_API hod_tensor *hod_argmin(hod_tensor *x, int dim);
 #define hod_div(...) HOD_OPERATOR(tensor, div, __VA_ARGS__)
 #define hod_pow(...) HOD_OPERATOR(tensor, pow, __VA_ARGS__)
 #define hod_floor_divide(...) HOD_OPERATOR(tensor, floor_divide, __VA_ARGS__)
+#define hod_trunc_divide(...) HOD_OPERATOR(tensor, trunc_divide, __VA_ARGS__)
 #define hod_remainder(...) HOD_OPERATOR(tensor, remainder, __VA_ARGS__)
 #define hod_fmod(...) HOD_OPERATOR(tensor, fmod, __VA_ARGS__)
 #define hod_prelu(...) HOD_OPERATOR(tensor, prelu, __VA_ARGS__)
@@ -189,6 +196,9 @@ HOD_API hod_tensor *hod_argmin(hod_tensor *x, int dim);
 #define hod_where(...) HOD_OPERATOR(tensor, where, __VA_ARGS__)
 #define hod_lerp(...) HOD_OPERATOR(tensor, lerp, __VA_ARGS__)
 #define hod_clip(...) HOD_OPERATOR(tensor, clip, __VA_ARGS__)
+#define hod_softplus_scaled(...) HOD_OPERATOR(tensor, softplus_scaled, __VA_ARGS__)
+#define hod_logits_loss(...) HOD_OPERATOR(tensor, logits_loss, __VA_ARGS__)
+#define hod_logits_loss_slope(...) HOD_OPERATOR(tensor, logits_loss_slope, __VA_ARGS__)
 #define hod_sum(...) HOD_OPERATOR(tensor, sum, __VA_ARGS__)
 #define hod_sum_over(...) HOD_OPERATOR(tensor, sum_over, __VA_ARGS__)
 #define hod_prod(...) HOD_OPERATOR(tensor, prod, __VA_ARGS__)

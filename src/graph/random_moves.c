@@ -43,7 +43,8 @@ static hod_ref draw_smooth(hod_drawing *d, hod_ref x)
 /* Operators with a domain: their input is first brought into it. */
 static hod_ref draw_guarded(hod_drawing *d, hod_ref x)
 {
-    switch (hod__draw(d, 8)) {
+    switch (hod__draw(d, 9)) {
+    case 8: return hod__draw_unary(d, HOD_OP_log_sigmoid, x, d->values[x].bound + 1, false);
     case 5:
         return hod__draw_unary(d, HOD_OP_log1p, above(d, x, .5), log1p(d->values[x].bound + .5),
                                false);
@@ -81,6 +82,10 @@ static hod_ref draw_jump(hod_drawing *d, hod_ref x)
                                  HOD_OP_isnan, HOD_OP_isinf, HOD_OP_isfinite};
     if (!d->values[x].whole)
         return HOD_NO_REF;
+    if (hod__draw_one_in(d, HOD_COUNT(ops) + 1)) {
+        hod_ref in[] = {x, hod__draw_full(d, dtype_of(d, x), 2)};
+        return hod__draw_op(d, HOD_OP_trunc_divide, NULL, 2, in, d->values[x].bound, true);
+    }
     return hod__draw_unary(d, ops[hod__draw(d, HOD_COUNT(ops))], x, HOD_MAX(d->values[x].bound, 1),
                            true);
 }
@@ -151,7 +156,19 @@ static hod_ref draw_bent(hod_drawing *d, hod_ref x, hod_ref y)
 {
     double a = d->values[x].bound, b = d->values[y].bound;
     hod_ref in[] = {x, y, HOD_NO_REF};
-    switch (hod__draw(d, 3)) {
+    switch (hod__draw(d, 6)) {
+    case 3: /* far from where it becomes straight */
+        in[1] = above(d, y, .5);
+        in[2] = hod__draw_full(d, dtype_of(d, x), 1e4);
+        return hod__draw_op(d, HOD_OP_softplus_scaled, NULL, 3, in, a + 2, false);
+    case 4:
+    case 5: {
+        bool slope = hod__draw_one_in(d, 2);
+        hod_op op = slope ? HOD_OP_logits_loss_slope : HOD_OP_logits_loss;
+        in[2] = hod__draw_full(d, dtype_of(d, x), 0.75);
+        return hod__draw_tame(
+            d, hod__draw_op(d, op, NULL, 3, in, (1 + 2 * b) * (slope ? 1 : a + 1), false));
+    }
     case 0:
         return hod__draw_tame(d,
                               hod__draw_op(d, HOD_OP_prelu, NULL, 2, in, a * HOD_MAX(1, b), false));

@@ -33,6 +33,20 @@ static hod_tensor *plus(hod_tensor *x, double s)
     return hod_add_scalar(x, s);
 }
 
+/* softplus_scaled: straight, or the sigmoid of a b; and for b (a σ(ab) - softplus(ab) / b) / b. */
+static hod_tensor *soft_slope_a(hod_tensor *g, hod_tensor *a, hod_tensor *b, hod_tensor *c)
+{
+    hod_tensor *t = hod_mul(a, b);
+    return hod_where(hod_gt(t, c), g, hod_mul(g, hod_sigmoid(t)));
+}
+
+static hod_tensor *soft_slope_b(hod_tensor *g, hod_tensor *a, hod_tensor *b, hod_tensor *c)
+{
+    hod_tensor *t = hod_mul(a, b);
+    hod_tensor *d = hod_sub(hod_mul(a, hod_sigmoid(t)), hod_div(hod_softplus(t), b));
+    return hod_where(hod_gt(t, c), number(g, 0), hod_mul(g, hod_div(d, b)));
+}
+
 /* Φ(a) + a φ(a), with the normal distribution's share and density. */
 static hod_tensor *gelu_slope(hod_tensor *a)
 {

@@ -22,29 +22,14 @@ hod_tensor *hod_relu6(hod_tensor *x)
     return hod_clamp(x, 0, 6);
 }
 
-hod_tensor *hod_log_sigmoid(hod_tensor *x)
-{
-    return hod_neg(hod_softplus(hod_neg(x)));
-}
-
 hod_tensor *hod_softplus_with(hod_tensor *x, double beta, double threshold)
 {
     if (!x)
         return NULL;
     if (beta == 0 || beta != beta)
         return HOD_FAIL(ARGUMENT, "softplus: beta %g", beta);
-    hod_tensor *c = hod__computed(x), *t = hod_mul_scalar(c, beta);
-    hod_tensor *soft = hod_mul_scalar(hod_softplus(t), 1 / beta);
-    return hod__like(hod_where(hod_gt_scalar(t, threshold), c, soft), x);
-}
-
-hod_tensor *hod_trunc_divide(hod_tensor *a, hod_tensor *b)
-{
-    if (!a || !b)
-        return NULL;
-    hod_tensor *q = hod_trunc(hod_div(hod__computed(a), hod__computed(b)));
-    hod_dtype t = hod__promote(a, b);
-    return t == HOD_F16 || t == HOD_BF16 ? hod__cast_to(q, t) : q;
+    hod_tensor *c = hod__computed(x);
+    return hod__like(hod_softplus_scaled(c, number(c, beta), number(c, threshold)), x);
 }
 
 /* x's other bits: against all ones, which are -1 but for u8. */

@@ -158,21 +158,18 @@ static hod_tensor *bce_slope_t(hod_tensor *p, hod_tensor *t, double number)
     return hod_sub(bounded_log(hod_sub(hod__loss_number(p, 1), p)), bounded_log(p));
 }
 
-/* -w t log p - (1 - t) log(1 - p) with both logarithms as softplus, which keeps the digits of a
- * small loss on either side; w, the weight of the positive part, may be NULL. */
-static hod_tensor *logits_loss(hod_tensor *x, hod_tensor *t, hod_tensor *w)
+/* -t log p - (1 - t) log(1 - p) with both logarithms as softplus, which keeps the digits of a
+ * small loss on either side. */
+static hod_tensor *logits_loss(hod_tensor *x, hod_tensor *t)
 {
     hod_tensor *rest = hod_sub(hod__loss_number(x, 1), t);
-    hod_tensor *positive = hod_mul(t, hod_softplus(hod_neg(x)));
-    if (w)
-        positive = hod_mul(positive, hod__loss_like(w, x));
-    return hod_add(positive, hod_mul(rest, hod_softplus(x)));
+    return hod_add(hod_mul(t, hod_softplus(hod_neg(x))), hod_mul(rest, hod_softplus(x)));
 }
 
 static hod_tensor *bce_with_logits(hod_tensor *x, hod_tensor *t, double number)
 {
     (void)number;
-    return logits_loss(x, t, NULL);
+    return logits_loss(x, t);
 }
 
 static hod_tensor *bce_with_logits_slope(hod_tensor *x, hod_tensor *t, double number)
@@ -389,7 +386,7 @@ hod_tensor *hod_bce_with_logits_each_with(hod_tensor *x, hod_tensor *target, hod
         return NULL;
     if (!o.pos_weight && !hod__loss_options_hold())
         return NULL;
-    hod_tensor *each = o.pos_weight ? logits_loss(x, target, o.pos_weight)
+    hod_tensor *each = o.pos_weight ? hod_logits_loss(x, target, hod__loss_like(o.pos_weight, x))
                                     : each_of(HOD_LOSS_bce_with_logits, x, target, 0);
     if (!each || !hod__loss_same_shape("bce_with_logits", each, x))
         return NULL;
@@ -416,8 +413,8 @@ hod_tensor *hod_focal_each(hod_tensor *x, hod_tensor *target, double alpha, doub
     hod_tensor *rest = hod_sub(hod__loss_number(x, 1), target);
     hod_tensor *miss =
         hod_add(hod_mul(hod_sigmoid(x), rest), hod_mul(hod_sigmoid(hod_neg(x)), target));
-    hod_tensor *each = hod_mul(logits_loss(x, target, NULL),
-                               hod_pow_scalar(hod_maximum_scalar(miss, FLT_MIN), gamma));
+    hod_tensor *each =
+        hod_mul(logits_loss(x, target), hod_pow_scalar(hod_maximum_scalar(miss, FLT_MIN), gamma));
     if (alpha < 0)
         return each;
     return hod_mul(each, hod_add(hod_mul_scalar(target, alpha), hod_mul_scalar(rest, 1 - alpha)));
