@@ -153,6 +153,18 @@ FUSED_ROW(logsumexp_back)
     MAP(dx[e] = by[j] * R(exp_down)(x[e] - shift[j]))
 }
 
+/* ---- length ---- */
+
+FUSED_ROW(norm2)
+{
+    BLOCK;
+    const real *restrict x = EACH(0);
+    real *restrict y = LINE_OUT;
+    wide sum[PER_BLOCK];
+    SUM(sum, x[e] * x[e])
+    PER_LINE(y[j] = r_sqrt((real)sum[j]));
+}
+
 /* ---- cross entropy ----
  *
  * With q, the weight of each class in the loss: (1 - s) w of the label there, and s w / n anywhere,
@@ -234,6 +246,7 @@ static hod_fused_run *const T(fused)[HOD_OPS] = {
     [HOD_OP_log_softmax_back] = T(fused_log_softmax_back),
     [HOD_OP_logsumexp] = T(fused_logsumexp),
     [HOD_OP_logsumexp_back] = T(fused_logsumexp_back),
+    [HOD_OP_norm2] = T(fused_norm2),
     [HOD_OP_cross_entropy] = T(fused_cross_entropy),
     [HOD_OP_cross_entropy_back] = T(fused_cross_entropy_back),
 };

@@ -1,6 +1,6 @@
 /* Reductions that are compositions: deviations, norms, extremes with their place. 16-bit floats are
  * computed in f32, as in norm.c. */
-#include "ops/rules.h"
+#include "ops/fused.h"
 #include <math.h>
 
 static hod_shape all_dims(const hod_tensor *x)
@@ -48,6 +48,29 @@ static hod_tensor *powers(hod_tensor *x, double p)
     return hod_where(dead, number(a, p < 0 ? (double)INFINITY : 0), y);
 }
 
+/* The length of lines along one dimension, where a FUSED row may have them; else NULL. */
+static hod_tensor *lengths(hod_tensor *x, const hod_shape *dims, bool keepdim)
+{
+    int dim = dims->n == 1 ? (int)dims->d[0] : x->ndim;
+    dim += dim < 0 ? x->ndim : 0;
+    if (dim < 0 || dim >= x->ndim || !hod__fuses(x))
+        return NULL;
+    hod_attrs a;
+    memset(&a, 0, sizeof a);
+    a.dim.dim = dim;
+    hod_tensor *y = hod__op(HOD_OP_norm2, &a, 1, &x);
+    return keepdim ? y : hod_squeeze(y, dim);
+}
+
+/* x / y; nothing comes back into a line whose length is 0. */
+hod_tensor *hod__vjp_norm2(const hod_vjp *v, int i)
+{
+    (void)i;
+    hod_tensor *zero = number(v->y, 0), *dead = hod_eq(v->y, zero);
+    hod_tensor *y = hod_where(dead, number(v->y, 1), v->y);
+    return hod_mul(v->x[0], hod_where(dead, zero, hod_div(v->g, y)));
+}
+
 hod_tensor *hod_norm_over(hod_tensor *x, double p, hod_shape dims, bool keepdim)
 {
     hod_tensor *c = hod__computed(x);
@@ -55,7 +78,9 @@ hod_tensor *hod_norm_over(hod_tensor *x, double p, hod_shape dims, bool keepdim)
         return NULL;
     if (isnan(p))
         return HOD_FAIL(ARGUMENT, "norm: power %g", p);
-    hod_tensor *y;
+    hod_tensor *y = p == 2 ? lengths(c, &dims, keepdim) : NULL;
+    if (y)
+        return hod__like(y, x);
     if (p == 0)
         y = hod_sum_over(hod__cast_to(hod_ne(c, number(c, 0)), (hod_dtype)c->dtype), dims, keepdim);
     else if (isinf(p))

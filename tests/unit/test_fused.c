@@ -132,6 +132,8 @@ FRONT(log_softmax_last, hod_log_softmax(x, -1))
 FRONT(log_softmax_first, hod_log_softmax(x, 0))
 FRONT(logsumexp_last, hod_logsumexp(x, -1, false))
 FRONT(logsumexp_first, hod_logsumexp(x, 0, true))
+FRONT(norm2_last, hod_norm_over(x, 2, S(-1), false))
+FRONT(norm2_first, hod_norm_over(x, 2, S(0), true))
 
 TEST(fused_softmax_is_its_composition)
 {
@@ -140,10 +142,12 @@ TEST(fused_softmax_is_its_composition)
                                        {5, 64}, {3, 129}, {100, 17}, {2, 1000}, {300, 128}};
     for (int k = 0; k < HOD_COUNT(shape); k++) {
         hod_shape s = S(shape[k][0], shape[k][1]);
-        compare_all(6, (twin[]){{"softmax", softmax_last, {s}},
+        compare_all(8, (twin[]){{"softmax", softmax_last, {s}},
                                 {"softmax across", softmax_first, {s}},
                                 {"log_softmax", log_softmax_last, {s}},
                                 {"log_softmax across", log_softmax_first, {s}},
+                                {"norm2", norm2_last, {s}},
+                                {"norm2 across", norm2_first, {s}},
                                 {"logsumexp", logsumexp_last, {s}},
                                 {"logsumexp across", logsumexp_first, {s}}});
     }

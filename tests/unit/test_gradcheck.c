@@ -143,6 +143,7 @@ static int64_t special(op_case *c, hod_op op)
         {.op = HOD_OP_softmax, .n = 1, .shape = {S(2, 3, 2)}, .attrs.dim.dim = 1},
         {.op = HOD_OP_log_softmax, .n = 1, .shape = {S(2, 3)}, .attrs.dim.dim = 1},
         {.op = HOD_OP_logsumexp, .n = 1, .shape = {S(2, 3, 2)}, .attrs.dim.dim = 1},
+        {.op = HOD_OP_norm2, .n = 1, .shape = {S(2, 3, 2)}, .attrs.dim.dim = 1},
         {.op = HOD_OP_cross_entropy,
          .n = 2,
          .shape = {S(2, 3, 2), S(2, 1, 2)},
