@@ -77,13 +77,18 @@ hod_row_gradient hod_grad_rows(const hod_tensor *t)
     return (hod_row_gradient){t->autograd->rows, t->autograd->values};
 }
 
+/* Where t's row-sparse gradient is; NULL: it has none, or t is NULL, an error. */
+static struct hod_grad_meta *rows_of(const char *name, const hod_tensor *t)
+{
+    bool some = !hod__null(name, "the tensor", t) && t->autograd && t->autograd->rows;
+    return some ? t->autograd : NULL;
+}
+
 int hod_grad_rows_sum(hod_tensor *t)
 {
-    if (!t)
-        return -1;
-    struct hod_grad_meta *m = t->autograd;
-    if (!m || !m->rows)
-        return 0;
+    struct hod_grad_meta *m = rows_of("grad_rows_sum", t);
+    if (!m)
+        return t ? 0 : -1;
     HOD_SCOPE(s);
     HOD_NO_GRAD(n);
     hod_unique_values u = hod_unique(m->rows);
@@ -96,11 +101,9 @@ int hod_grad_rows_sum(hod_tensor *t)
 
 int hod_grad_rows_to_dense(hod_tensor *t)
 {
-    if (!t)
-        return -1;
-    struct hod_grad_meta *m = t->autograd;
-    if (!m || !m->rows)
-        return 0;
+    struct hod_grad_meta *m = rows_of("grad_rows_to_dense", t);
+    if (!m)
+        return t ? 0 : -1;
     HOD_SCOPE(s);
     HOD_NO_GRAD(n);
     hod_tensor *g = added_at(m->values, m->rows, hod_tensor_shape(t));

@@ -68,6 +68,8 @@ TEST(row_gradient_is_the_dense_one)
     NEAR(hod_gradients_norm(p.o[1]), hod_gradients_norm(p.o[0]), 1e-6);
     CHECK(hod_gradients_scale(p.o[1], 2) == 0 && hod_gradients_scale(p.o[0], 2) == 0);
     CHECK(hod_grad_rows_sum(p.w[1]) == 0);
+    ERROR_IS("grad_rows_sum: the tensor is NULL", hod_grad_rows_sum(NULL));
+    ERROR_IS("grad_rows_to_dense: the tensor is NULL", hod_grad_rows_to_dense(NULL));
     EQ_INT(hod_tensor_size(hod_grad_rows(p.w[1]).rows, 0), 4);
     CHECK(hod_grad_rows_to_dense(p.w[1]) == 0);
     CHECK(hod_grad_rows(p.w[1]).rows == NULL);
