@@ -8,6 +8,7 @@
 #define HOD_BASE_BASE_H
 
 #include <hod/error.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +34,9 @@ static inline bool hod__null(const char *who, const char *what, const void *p)
 void *hod__alloc(size_t count, size_t size);                /* zeroed */
 void *hod__grow(void *p, size_t count, size_t size);        /* realloc; p stays valid on failure */
 char *hod__strdup(const char *s);
+/* An environment variable that is set to something unknown: told the first time that `told` sees it. */
+void hod__env_ignored(const char *name, const char *known, atomic_flag *told);
+bool hod__env_flag(const char *name, atomic_flag *told); /* is 1; anything but 0 and 1 is ignored */
 char *hod__format(const char *format, ...) __attribute__((format(printf, 1, 2))); /* malloc'd */
 extern _Thread_local int64_t hod__alloc_fail_after;
 bool hod__alloc_fails(void); /* counts one call; true when this one is to fail */

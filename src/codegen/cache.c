@@ -61,9 +61,13 @@ bool hod__cache_directory(char dir[HOD_CACHE_PATH])
         n = snprintf(dir, HOD_CACHE_PATH, "%s/.cache/hod", home);
     else
         return false;
+    static atomic_flag told = ATOMIC_FLAG_INIT;
     struct stat s;
-    return n > 0 && n < HOD_CACHE_PATH - 128 && make_directories(dir) && stat(dir, &s) == 0 &&
-           S_ISDIR(s.st_mode) && ours_alone(&s);
+    bool good = n > 0 && n < HOD_CACHE_PATH - 128 && make_directories(dir) && stat(dir, &s) == 0 &&
+                S_ISDIR(s.st_mode) && ours_alone(&s);
+    if (!good && own && *own)
+        hod__env_ignored("HOD_CACHE_DIR", "no directory of yours alone: nothing is kept", &told);
+    return good;
 }
 
 static bool entry_path(const char *dir, hod_kernel_key key, char path[HOD_CACHE_PATH])
@@ -284,10 +288,18 @@ void hod__cache_prune(const char *dir, int64_t most)
 
 int64_t hod__cache_most(void)
 {
+    enum { DEFAULT = 256, MOST = 1 << 24 };
+    static atomic_flag told = ATOMIC_FLAG_INIT;
     const char *text = getenv("HOD_CACHE_MB");
-    char *end = NULL;
-    long long mb = text ? strtoll(text, &end, 10) : 0;
-    return (text && end != text && !*end && mb > 0 && mb < 1 << 24 ? mb : 256) * 1000000;
+    if (!text || !*text)
+        return (int64_t)DEFAULT * 1000000;
+    char *end;
+    long long mb = strtoll(text, &end, 10);
+    if (*end || mb < 1 || mb > MOST) {
+        hod__env_ignored("HOD_CACHE_MB", "wanted are megabytes, 1 to 16777216", &told);
+        mb = DEFAULT;
+    }
+    return mb * 1000000;
 }
 
 int hod__cache_lock(const char *dir, double seconds)

@@ -39,9 +39,8 @@ static const char *compile_mode(void)
     for (size_t i = 0; mode && *mode && i < HOD_COUNT(known); i++)
         if (strcmp(mode, known[i]) == 0)
             return mode;
-    if (mode && *mode && !atomic_flag_test_and_set(&told))
-        fprintf(stderr, "hod: HOD_COMPILE=%s is ignored; known are 0, 1, interpret, require\n",
-                mode);
+    if (mode && *mode)
+        hod__env_ignored("HOD_COMPILE", "known are 0, 1, interpret, require", &told);
     return NULL;
 }
 
@@ -180,8 +179,8 @@ static void reset(hod_trace_call *k, bool preparing)
     k->cursor = 0;
     k->recording = k->taping = k->mixed = k->failed = k->transient = false;
     k->preparing = preparing;
-    const char *check = getenv("HOD_CHECK_SPANS");
-    k->checking = check && strcmp(check, "1") == 0;
+    static atomic_flag told = ATOMIC_FLAG_INIT;
+    k->checking = hod__env_flag("HOD_CHECK_SPANS", &told);
     k->n_shifted = k->n_pending = k->n_slots = k->n_open = 0;
     do
         k->stamp = atomic_fetch_add(&last_stamp, 1) + 1;
@@ -297,11 +296,12 @@ static void count_programs(hod_fn *f)
 static int call_static(hod_fn *f, hod_tensor *const *in, hod_tensor **out)
 {
     hod_trace_call *k = &f->call;
-    const char *check = getenv("HOD_CHECK_STATIC");
+    static atomic_flag told = ATOMIC_FLAG_INIT;
+    bool check = hod__env_flag("HOD_CHECK_STATIC", &told);
     reset(k, false);
     number_inputs(f, in);
     k->promise = hod__static_find(f, in);
-    if (!k->promise || (check && strcmp(check, "1") == 0))
+    if (!k->promise || check)
         return 0;
     int rc = hod__static_run(k, k->promise, in, out);
     if (rc != 1) {
