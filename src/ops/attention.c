@@ -111,10 +111,8 @@ static int check_back(const hod_op_call *c, const hod_meta *in)
         return -1;
     hod_meta want = result_of(in);
     for (int i = ATTENTION_INPUTS; i < ATTENTION_INPUTS + 2; i++)
-        if (in[i].dtype != want.dtype || in[i].ndim != 4 ||
-            memcmp(in[i].shape, want.shape, 4 * sizeof *want.shape) != 0)
-            return HOD_FAIL_RC(ARGUMENT, "%s: %s for a result %s", hod__op_name(c),
-                               HOD_META_TEXT(&in[i]), HOD_META_TEXT(&want));
+        if (hod__check_like(hod__op_name(c), &in[i], &want) != 0)
+            return -1;
     return 0;
 }
 

@@ -230,8 +230,7 @@ static int eval(const hod_op_call *c, hod_tensor *out, enum way way)
     }
     if (rc == 0)
         rc = run(c, in, out, way);
-    for (int i = 0; i < c->n; i++)
-        hod_tensor_release(in[i]);
+    hod__release_inputs(c, in);
     return rc;
 }
 

@@ -74,17 +74,6 @@ static hod_meta meta_of(const hod_shape *s, hod_dtype dtype)
     return m;
 }
 
-/* The given y must be what x and w make. */
-static int check_y(const char *name, const hod_meta *y, const hod_meta *made)
-{
-    if (y->dtype == made->dtype && y->ndim == 4 &&
-        memcmp(y->shape, made->shape, 4 * sizeof *y->shape) == 0)
-        return 0;
-    return HOD_FAIL_RC(ARGUMENT, "%s: gradient %s %s for a result %s %s", name,
-                       hod_dtype_name(y->dtype), HOD_META_TEXT(y), hod_dtype_name(made->dtype),
-                       HOD_META_TEXT(made));
-}
-
 /* After the checks, which are about one type. */
 static int widened(const hod_op_call *c, hod_meta *out)
 {
@@ -102,7 +91,7 @@ int hod__shape_conv2d_input(const hod_op_call *c, const hod_meta *in, hod_meta *
     hod_meta y;
     *out = meta_of(&c->attrs->conv.shape, in[1].dtype);
     if (check("conv2d_input", &c->attrs->conv, out, &in[1], &y) != 0 ||
-        check_y("conv2d_input", &in[0], &y) != 0)
+        hod__check_like("conv2d_input", &in[0], &y) != 0)
         return -1;
     return widened(c, out);
 }
@@ -112,7 +101,7 @@ int hod__shape_conv2d_weight(const hod_op_call *c, const hod_meta *in, hod_meta 
     hod_meta y;
     *out = meta_of(&c->attrs->conv.shape, in[0].dtype);
     if (check("conv2d_weight", &c->attrs->conv, &in[0], out, &y) != 0 ||
-        check_y("conv2d_weight", &in[1], &y) != 0)
+        hod__check_like("conv2d_weight", &in[1], &y) != 0)
         return -1;
     return widened(c, out);
 }

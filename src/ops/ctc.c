@@ -571,8 +571,7 @@ static int eval(const hod_op_call *c, hod_tensor *out, bool back)
         job.g = back ? hod__data(in[3]) : NULL;
         rc = run_job(&job, in, in[1]);
     }
-    for (int i = 0; i < c->n; i++)
-        hod_tensor_release(in[i]);
+    hod__release_inputs(c, in);
     return rc;
 }
 

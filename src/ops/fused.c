@@ -156,8 +156,7 @@ int hod__eval_lines_along(const hod_op_call *c, hod_tensor *out, int dim)
     job.call.out = hod__data(out);
     if (rc == 0)
         run(&job, in, out, &x, dim);
-    for (int i = 0; i < c->n; i++)
-        hod_tensor_release(in[i]);
+    hod__release_inputs(c, in);
     return rc;
 }
 

@@ -53,15 +53,6 @@ static int sampled(const char *name, const hod_attrs_sample *a, const hod_meta *
     return 0;
 }
 
-static int check_gradient(const char *name, const hod_meta *g, const hod_meta *y)
-{
-    if (g->dtype == y->dtype && g->ndim == 4 &&
-        memcmp(g->shape, y->shape, 4 * sizeof *y->shape) == 0)
-        return 0;
-    return HOD_FAIL_RC(ARGUMENT, "%s: %s %s where %s %s is wanted", name, hod_dtype_name(g->dtype),
-                       HOD_META_TEXT(g), hod_dtype_name(y->dtype), HOD_META_TEXT(y));
-}
-
 int hod__shape_grid_sample(const hod_op_call *c, const hod_meta *in, hod_meta *out)
 {
     return sampled("grid_sample", &c->attrs->sample, &in[0], &in[1], out);
@@ -76,7 +67,7 @@ int hod__shape_grid_sample_back(const hod_op_call *c, const hod_meta *in, hod_me
     memcpy(out->shape, s->d, sizeof out->shape);
     if (sampled("grid_sample_back", &c->attrs->sample, out, &in[1], &y) != 0)
         return -1;
-    return check_gradient("grid_sample_back", &in[0], &y);
+    return hod__check_like("grid_sample_back", &in[0], &y);
 }
 
 int hod__shape_grid_sample_slope(const hod_op_call *c, const hod_meta *in, hod_meta *out)
@@ -85,7 +76,7 @@ int hod__shape_grid_sample_slope(const hod_op_call *c, const hod_meta *in, hod_m
     *out = in[2];
     if (sampled("grid_sample_slope", &c->attrs->sample, &in[1], &in[2], &y) != 0)
         return -1;
-    return check_gradient("grid_sample_slope", &in[0], &y);
+    return hod__check_like("grid_sample_slope", &in[0], &y);
 }
 
 /* ---- kernels ---- */
@@ -129,8 +120,7 @@ static int eval(const hod_op_call *c, hod_tensor *out)
                           .g = forward ? NULL : hod__data(in[0])};
         run(c, &job, image, grid, out);
     }
-    for (int i = 0; i < c->n; i++)
-        hod_tensor_release(in[i]);
+    hod__release_inputs(c, in);
     return rc;
 }
 

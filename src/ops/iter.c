@@ -126,6 +126,12 @@ int hod__eval_inputs(const hod_op_call *c, const hod_tensor *out, hod_tensor **i
     return 0;
 }
 
+void hod__release_inputs(const hod_op_call *c, hod_tensor *const *in)
+{
+    for (int i = 0; i < c->n; i++)
+        hod_tensor_release(in[i]);
+}
+
 int hod__eval_zero(hod_tensor *out)
 {
     int64_t n = hod_tensor_numel(out);
@@ -172,8 +178,7 @@ int hod__eval_through(hod_dtype dtype, const hod_op_call *c, hod_tensor *out,
         rc = eval(&(hod_op_call){c->op, c->attrs, c->n, in}, result);
     if (rc == 0 && !in_place)
         hod__eval_cast(&(hod_op_call){.op = HOD_OP_cast, .n = 1, .in = &result}, out);
-    for (int i = 0; i < c->n; i++)
-        hod_tensor_release(in[i]);
+    hod__release_inputs(c, in);
     hod_tensor_release(result);
     return rc;
 }

@@ -51,8 +51,7 @@ static int eval(const hod_op_call *c, hod_tensor *out, double *sums)
                         .input = (int)a->input};
         hod__parallel((job.n + PIECE - 1) / PIECE, 1, run_pieces, &job);
     }
-    for (int i = 0; i < c->n; i++)
-        hod_tensor_release(in[i]);
+    hod__release_inputs(c, in);
     return rc;
 }
 

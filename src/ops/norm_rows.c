@@ -106,8 +106,7 @@ static void prepare(norm_job *job, const hod_op_call *c, hod_tensor *const *in, 
 
 static void release(const hod_op_call *c, hod_tensor **in)
 {
-    for (int i = 0; i < c->n; i++)
-        hod_tensor_release(in[i]);
+    hod__release_inputs(c, in);
 }
 
 int hod__eval_norm(const hod_op_call *c, hod_tensor *out)

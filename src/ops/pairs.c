@@ -43,11 +43,7 @@ int hod__shape_pairs_back(const hod_op_call *c, const hod_meta *in, hod_meta *ou
     if (check(c, &in[1], &in[2], &made) != 0)
         return -1;
     *out = in[1];
-    if (in[0].dtype == made.dtype && in[0].ndim == made.ndim &&
-        memcmp(in[0].shape, made.shape, (size_t)made.ndim * sizeof *made.shape) == 0)
-        return 0;
-    return HOD_FAIL_RC(ARGUMENT, "%s: gradient %s for a result %s", hod__op_name(c),
-                       HOD_META_TEXT(&in[0]), HOD_META_TEXT(&made));
+    return hod__check_like(hod__op_name(c), &in[0], &made);
 }
 
 /* ---- derivatives ---- */
@@ -160,8 +156,7 @@ static int eval(const hod_op_call *c, hod_tensor *out)
             hod__parallel(hod__numel(x->ndim - 1, x->shape), HOD_MAX(8, LEAST / (job.n * job.k)),
                           some_rows, &job);
     }
-    for (int i = 0; i < c->n; i++)
-        hod_tensor_release(in[i]);
+    hod__release_inputs(c, in);
     return rc;
 }
 

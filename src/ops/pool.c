@@ -115,16 +115,6 @@ static int pooled(const char *name, const hod_attrs_pool *a, const hod_meta *x, 
     return 0;
 }
 
-static int check_same(const char *name, const hod_meta *have, const hod_meta *want)
-{
-    if (have->dtype == want->dtype && have->ndim == want->ndim &&
-        memcmp(have->shape, want->shape, (size_t)want->ndim * sizeof *want->shape) == 0)
-        return 0;
-    return HOD_FAIL_RC(ARGUMENT, "%s: %s %s where %s %s is wanted", name,
-                       hod_dtype_name(have->dtype), HOD_META_TEXT(have),
-                       hod_dtype_name(want->dtype), HOD_META_TEXT(want));
-}
-
 int hod__shape_max_pool2d(const hod_op_call *c, const hod_meta *in, hod_meta *out)
 {
     return pooled("max_pool2d", &c->attrs->pool, in, out);
@@ -143,14 +133,14 @@ int hod__shape_max_pool2d_back(const hod_op_call *c, const hod_meta *in, hod_met
     *out = in[1];
     if (pooled("max_pool2d_back", &c->attrs->pool, &in[1], &y) != 0)
         return -1;
-    return check_same("max_pool2d_back", &in[0], &y);
+    return hod__check_like("max_pool2d_back", &in[0], &y);
 }
 
 int hod__shape_max_pool2d_pick(const hod_op_call *c, const hod_meta *in, hod_meta *out)
 {
     if (pooled("max_pool2d_pick", &c->attrs->pool, &in[1], out) != 0)
         return -1;
-    return check_same("max_pool2d_pick", &in[0], &in[1]);
+    return hod__check_like("max_pool2d_pick", &in[0], &in[1]);
 }
 
 int hod__shape_avg_pool2d_back(const hod_op_call *c, const hod_meta *in, hod_meta *out)
@@ -162,7 +152,7 @@ int hod__shape_avg_pool2d_back(const hod_op_call *c, const hod_meta *in, hod_met
     memcpy(out->shape, s->d, sizeof out->shape);
     if (pooled("avg_pool2d_back", &c->attrs->pool, out, &y) != 0)
         return -1;
-    return check_same("avg_pool2d_back", in, &y);
+    return hod__check_like("avg_pool2d_back", in, &y);
 }
 
 /* ---- kernels: plane after plane ---- */
@@ -280,8 +270,7 @@ static int eval(const hod_op_call *c, hod_tensor *out, const pooling *how,
     int rc = hod__eval_inputs(c, out, in);
     if (rc == 0 && hod_tensor_numel(out) > 0)
         run(&c->attrs->pool, how, in[c->n - 1], in[0], out);
-    for (int i = 0; i < c->n; i++)
-        hod_tensor_release(in[i]);
+    hod__release_inputs(c, in);
     return rc;
 }
 

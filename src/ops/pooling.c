@@ -45,13 +45,14 @@ static int attrs_of(const char *name, const hod_pool2d_options *o, hod_attrs *a)
     for (int i = 0; i < 4; i++)
         a->pool.padding[i] = padded ? o->padding_tlbr[i] : o->padding;
     a->pool.count_include_pad = !o->exclude_pad || o->divisor;
-    for (int i = 0; i < 4; i++) {
-        int64_t kernel = a->pool.kernel[i % 2], spread = a->pool.dilation[i % 2];
-        bool absurd = kernel < 1 || spread < 1 || kernel > INT32_MAX || spread > INT32_MAX;
-        if (!absurd && a->pool.padding[i] > ((kernel - 1) * spread + 1) / 2)
+    for (int i = 0; i < 2; i++) { /* numbers that make no window are left to the operator */
+        int64_t padding[2] = {a->pool.padding[i], a->pool.padding[i + 2]}, room, span;
+        int64_t most = HOD_MAX(padding[0], padding[1]);
+        if (hod__window(0, padding, a->pool.kernel[i], a->pool.stride[i], a->pool.dilation[i],
+                        &room, &span) &&
+            most > span / 2)
             return HOD_FAIL_RC(ARGUMENT, "%s: padding %lld is more than half of a window of %lld",
-                               name, (long long)a->pool.padding[i],
-                               (long long)((kernel - 1) * spread + 1));
+                               name, (long long)most, (long long)span);
     }
     return 0;
 }

@@ -67,10 +67,7 @@ int hod__shape_resize2d_back(const hod_op_call *c, const hod_meta *in, hod_meta 
     memcpy(out->shape, s->d, sizeof out->shape);
     if (resized("resize2d_back", &c->attrs->resize, out, &y) != 0)
         return -1;
-    return y.ndim == in->ndim && memcmp(y.shape, in->shape, (size_t)y.ndim * sizeof *y.shape) == 0
-               ? 0
-               : HOD_FAIL_RC(ARGUMENT, "resize2d_back: %s where %s is wanted", HOD_META_TEXT(in),
-                             HOD_META_TEXT(&y));
+    return hod__check_like("resize2d_back", in, &y);
 }
 
 /* ---- tables ---- */

@@ -572,8 +572,7 @@ static int eval(const hod_op_call *c, hod_tensor *out, bool back)
         if (rc == 0)
             rc = back ? run_backward(&job, in, out) : run_forward(&job, in, out);
     }
-    for (int i = 0; i < c->n; i++)
-        hod_tensor_release(in[i]);
+    hod__release_inputs(c, in);
     return rc;
 }
 

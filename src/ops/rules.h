@@ -28,6 +28,8 @@ const char *hod__op_name(const hod_op_call *c);
 #define HOD_META_TEXT(m) hod__shape_text((m)->ndim, (m)->shape, (char[96]){0}, 96)
 /* Broadcasts `a` and `b` (ndim and shape) into out; false when they do not match. */
 bool hod__broadcast(int na, const int64_t *a, int nb, const int64_t *b, int *nout, int64_t *out);
+/* `have` has the type and the shape of `want`: 0, or -1 with an error that names both. */
+int hod__check_like(const char *name, const hod_meta *have, const hod_meta *want);
 /* A window of `kernel` elements, `dilation` apart, along `size` elements with padding at both ends:
  * what it covers in *window, and *room for it. False when a number is below its least or beyond
  * what the library counts in 32 bits; the quotient of two that pass does not overflow. */
@@ -79,6 +81,7 @@ hod_tensor *hod__eval_row_major(hod_tensor *t);
 /* All inputs of a call so, into in[c->n], for a kernel that writes a row-major result. 0 or -1; what
  * stands in `in` afterwards, NULL or counted, is the caller's to release. */
 int hod__eval_inputs(const hod_op_call *c, const hod_tensor *out, hod_tensor **in);
+void hod__release_inputs(const hod_op_call *c, hod_tensor *const *in); /* in[c->n], counted or NULL */
 /* Copies values between tensors of one shape and dtype, any strides. Both real. */
 void hod__eval_copy(const hod_tensor *from, hod_tensor *to);
 /* One row of so many bytes; the two do not overlap. */

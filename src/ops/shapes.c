@@ -19,6 +19,16 @@ bool hod__broadcast(int na, const int64_t *a, int nb, const int64_t *b, int *nou
     return true;
 }
 
+int hod__check_like(const char *name, const hod_meta *have, const hod_meta *want)
+{
+    if (have->dtype == want->dtype && have->ndim == want->ndim &&
+        memcmp(have->shape, want->shape, (size_t)want->ndim * sizeof *want->shape) == 0)
+        return 0;
+    return HOD_FAIL_RC(ARGUMENT, "%s: %s %s where %s %s is wanted", name,
+                       hod_dtype_name(have->dtype), HOD_META_TEXT(have),
+                       hod_dtype_name(want->dtype), HOD_META_TEXT(want));
+}
+
 bool hod__window(int64_t size, const int64_t padding[2], int64_t kernel, int64_t stride,
                  int64_t dilation, int64_t *room, int64_t *window)
 {
