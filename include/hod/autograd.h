@@ -142,7 +142,8 @@ HOD_API int hod_grad_node_results(const hod_grad_node *n);
 HOD_API void hod_grad_node_place(const hod_grad_node *n, const char **file, int *line);
 /* The leaf that input i is; NULL when it is none. */
 HOD_API const hod_tensor *hod_grad_node_leaf(const hod_grad_node *n, int i);
-/* One node a line, inputs before results: "%3 = mul(%2, leaf (3)) -> f32 (3)  model.c:12". 0 or -1. */
+/* One node a line, inputs before results: "%3 = mul(%2, leaf (3)) -> f32 (3)  model.c:12"; a module's
+ * parameter stands there by its name. 0 or -1. */
 HOD_API int hod_print_graph(const hod_tensor *t, FILE *out);
 /* The same as Graphviz. */
 HOD_API int hod_print_graph_dot(const hod_tensor *t, FILE *out);

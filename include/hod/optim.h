@@ -32,17 +32,17 @@ enum hod_decay_flags {
     HOD_DECAY_ALL = HOD_DECAY_BIAS | HOD_DECAY_NORM,
 };
 
-/* Zero means the default. */
+/* Zero means the default. What a kind does not use is refused, not ignored. */
 typedef struct hod_optimizer_spec {
     hod_optimizer_kind kind;
     double lr; /* SGD 0.1, Adam and AdamW 1e-3 */
     double weight_decay;
     double momentum; /* SGD */
     bool nesterov;   /* SGD, with momentum */
-    double beta1;    /* 0.9 */
-    double beta2;    /* 0.999 */
-    double eps;      /* 1e-8 */
-    bool no_eps;     /* eps is 0 */
+    double beta1;    /* Adam and AdamW; 0.9 */
+    double beta2;    /* the same; 0.999 */
+    double eps;      /* the same; 1e-8 */
+    bool no_eps;     /* the same; eps is 0 */
     uint32_t decay;  /* hod_decay_flags; default: weights only */
     double ema;      /* decay of an exponential moving average of the parameters; 0: none */
     char end_;

@@ -34,7 +34,7 @@ static inline bool hod__null(const char *who, const char *what, const void *p)
 void *hod__alloc(size_t count, size_t size);                /* zeroed */
 void *hod__grow(void *p, size_t count, size_t size);        /* realloc; p stays valid on failure */
 char *hod__strdup(const char *s);
-/* An environment variable that is set to something unknown: told the first time that `told` sees it. */
+/* An environment variable that is set to something unknown: told the first time, by `told`. */
 void hod__env_ignored(const char *name, const char *known, atomic_flag *told);
 bool hod__env_flag(const char *name, atomic_flag *told); /* is 1; anything but 0 and 1 is ignored */
 char *hod__format(const char *format, ...) __attribute__((format(printf, 1, 2))); /* malloc'd */

@@ -206,7 +206,8 @@ extern int (*hod__span_begin_hook)(const char *kind, uint64_t key, hod_tensor *t
 extern void (*hod__span_end_hook)(const char *kind);
 
 /* ---- effects ----
- * hod__assign writes src into dst (same shape, dtype of dst) and bumps its version.
+ * hod__assign writes src into dst (same shape, dtype of dst) and bumps its version; who did so, in
+ * words, is for the error of a backward that needed the old value.
  * hod__accumulate adds g to slot->sum when slot->present, else writes it, then sets present: the
  * micro-step's beta is decided when it runs, so one recorded step serves first and later ones. */
 typedef struct hod_grad_slot {
@@ -214,7 +215,7 @@ typedef struct hod_grad_slot {
     bool present;    /* sum holds the gradient of the window so far */
 } hod_grad_slot;
 hod_tensor *hod__assign(hod_tensor *dst, hod_tensor *src);
-hod_tensor *hod__assign_by(hod_tensor *dst, hod_tensor *src, const char *who); /* for hod__bump_by */
+hod_tensor *hod__assign_by(hod_tensor *dst, hod_tensor *src, const char *who);
 int hod__accumulate(hod_grad_slot *slot, hod_tensor *g);
 /* The same by operators: the sum is a new value, for a gradient that has a history itself or is a
  * value of a recorded function. */
