@@ -97,7 +97,9 @@ struct hod_grad_meta {
     hod_tensor *gradient;
     uint64_t visit;
     int64_t waiting; /* edges whose gradient has not arrived */
-    int64_t target;  /* index + 1 in the inputs of hod_grad_of; 0: none */
+    /* While a hod_grad_of runs: index + 1 in its inputs, and its visit; another one's means none. */
+    int64_t target;
+    uint64_t target_visit;
 };
 
 /* Makes this thread's operators listen to the tape; cheap when they do already. */
@@ -142,6 +144,7 @@ hod_tensor *hod__saved_open(const hod_origin *who, const hod_saved *s, hod_grad_
 
 /* One walk back: from results to leaves, or to the targets, tensors whose fields say so. */
 typedef struct hod_backward_job {
+    uint64_t visit; /* from hod__backward_visit */
     int n;
     hod_tensor *const *from;
     hod_tensor *const *gradient; /* n, in the shapes and types of `from` */
@@ -149,6 +152,7 @@ typedef struct hod_backward_job {
     int targets;
     hod_tensor **out; /* targets: counted, NULL where none arrived */
 } hod_backward_job;
+uint64_t hod__backward_visit(void); /* a number for one walk */
 int hod__backward_run(const hod_backward_job *job);
 
 /* ---- checkpoints (checkpoint.c) ---- */

@@ -41,6 +41,8 @@ static int make_seeds(const char *who, int n, hod_tensor *const *t, hod_tensor *
     if (n < 1 || n > HOD_OP_MAX_INPUTS)
         return HOD_FAIL_RC(ARGUMENT, "%s: %d results, 1 to %d are possible", who, n,
                            HOD_OP_MAX_INPUTS);
+    if (hod__null(who, "the array of results", t))
+        return -1;
     for (int i = 0; i < n; i++)
         if (!(s[i] = seed(who, t[i], gradients ? gradients[i] : HOD_ONES)))
             return -1;
@@ -54,7 +56,8 @@ static int backward_body(int n, hod_tensor *const *t, hod_tensor *const *gradien
     hod_tensor *s[HOD_OP_MAX_INPUTS];
     if (make_seeds("backward", n, t, gradients, s) != 0)
         return -1;
-    hod_backward_job job = {.n = n,
+    hod_backward_job job = {.visit = hod__backward_visit(),
+                            .n = n,
                             .from = t,
                             .gradient = s,
                             .retain = spec->retain_graph,
@@ -93,7 +96,13 @@ int hod_backward_many_make(int n, hod_tensor *const *results, hod_tensor *const 
 
 /* ---- gradients of chosen inputs ---- */
 
-static int set_targets(int n, hod_tensor *const *inputs)
+/* What a tensor was to a hod_grad_of around this one. */
+typedef struct aim {
+    int64_t target;
+    uint64_t visit;
+} aim;
+
+static int set_targets(uint64_t visit, int n, hod_tensor *const *inputs, aim *before)
 {
     for (int i = 0; i < n; i++) {
         if (hod__null("grad_of", "an input", inputs[i]))
@@ -104,29 +113,36 @@ static int set_targets(int n, hod_tensor *const *inputs)
         struct hod_grad_meta *m = hod__grad_meta(inputs[i]);
         if (!m)
             return -1;
-        if (m->target > 0)
+        if (m->target_visit == visit)
             return HOD_FAIL_RC(ARGUMENT, "grad_of: inputs %d and %d are the same tensor",
                                (int)m->target - 1, i);
+        before[i] = (aim){m->target, m->target_visit};
         m->target = i + 1;
+        m->target_visit = visit;
     }
     return 0;
 }
 
-static void clear_targets(int n, hod_tensor *const *inputs)
+static void clear_targets(uint64_t visit, int n, hod_tensor *const *inputs, const aim *before)
 {
-    for (int i = 0; i < n; i++)
-        if (inputs[i] && inputs[i]->autograd)
-            inputs[i]->autograd->target = 0;
+    for (int i = 0; i < n; i++) {
+        struct hod_grad_meta *m = inputs[i] ? inputs[i]->autograd : NULL;
+        if (m && m->target_visit == visit && m->target == i + 1) {
+            m->target = before[i].target;
+            m->target_visit = before[i].visit;
+        }
+    }
 }
 
-static int grad_of_body(int m, hod_tensor *const *y, hod_tensor *const *gradients, int n,
-                        hod_tensor **out, const hod_grad_of_spec *spec)
+static int grad_of_body(uint64_t visit, int m, hod_tensor *const *y, hod_tensor *const *gradients,
+                        int n, hod_tensor **out, const hod_grad_of_spec *spec)
 {
     HOD_SCOPE(scope);
     hod_tensor *s[HOD_OP_MAX_INPUTS];
     if (make_seeds("grad_of", m, y, gradients, s) != 0)
         return -1;
-    hod_backward_job job = {.n = m,
+    hod_backward_job job = {.visit = visit,
+                            .n = m,
                             .from = y,
                             .gradient = s,
                             .retain = spec->retain_graph,
@@ -139,23 +155,33 @@ static int grad_of_body(int m, hod_tensor *const *y, hod_tensor *const *gradient
 int hod_grad_of_many_make(int m, hod_tensor *const *y, hod_tensor *const *gradients, int n,
                           hod_tensor *const *inputs, hod_tensor **out, const hod_grad_of_spec *spec)
 {
+    if (hod__null("grad_of", "the array of inputs", inputs) ||
+        hod__null("grad_of", "the array of gradients", out))
+        return -1;
     for (int i = 0; i < n; i++)
         out[i] = NULL;
     if (n <= 0)
         return HOD_FAIL_RC(ARGUMENT, "grad_of: %d inputs", n);
     hod__tape_wanted();
-    int rc = set_targets(n, inputs);
+    uint64_t visit = hod__backward_visit();
+    aim *before = hod__alloc((size_t)n, sizeof *before);
+    if (!before)
+        return -1;
+    int rc = set_targets(visit, n, inputs, before);
     if (rc == 0)
-        rc = grad_of_body(m, y, gradients, n, out, spec);
-    clear_targets(n, inputs);
+        rc = grad_of_body(visit, m, y, gradients, n, out, spec);
+    clear_targets(visit, n, inputs, before);
+    free(before);
     for (int i = 0; i < n; i++) {
-        if (out[i])
-            out[i] = hod__own(out[i]);
-        else if (rc == 0 && !spec->allow_unused)
+        if (out[i]) {
+            if (!(out[i] = hod__own(out[i])))
+                rc = -1;
+        } else if (rc == 0 && !spec->allow_unused) {
             rc = HOD_FAIL_RC(ARGUMENT,
                              "grad_of: the output does not depend on input %d %s; "
                              "use .allow_unused if that may be",
                              i, HOD_SHAPE_TEXT(inputs[i]));
+        }
     }
     return rc;
 }

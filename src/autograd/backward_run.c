@@ -18,12 +18,13 @@
 
 static atomic_uint_fast64_t last_visit;
 
-/* What a leaf was waiting for in a run around this one (a checkpoint's backward runs inside). */
+/* What a leaf was waiting for in a run around this one (a custom operator's backward or a hook may
+ * run one). */
 typedef struct outer_leaf {
     struct hod_grad_meta *m;
     hod_tensor *gradient;
     uint64_t visit;
-    int64_t waiting, target;
+    int64_t waiting;
 } outer_leaf;
 
 typedef struct run {
@@ -54,9 +55,8 @@ static int borrow_leaf(run *r, struct hod_grad_meta *m)
     outer_leaf *o = hod__push(&r->outer, &r->n_outer, &r->cap_outer, sizeof *r->outer);
     if (!o)
         return -1;
-    *o = (outer_leaf){m, m->gradient, m->visit, m->waiting, m->target};
+    *o = (outer_leaf){m, m->gradient, m->visit, m->waiting};
     m->gradient = NULL;
-    m->target = 0;
     return 0;
 }
 
@@ -67,7 +67,6 @@ static void return_leaves(run *r)
         o->m->gradient = o->gradient;
         o->m->visit = o->visit;
         o->m->waiting = o->waiting;
-        o->m->target = o->target;
     }
     free(r->outer);
 }
@@ -141,12 +140,18 @@ static int collect(run *r)
     return 0;
 }
 
-static bool is_target(const hod_edge *e)
+/* The place among the targets that m has for this run, counted from 1; 0: none. */
+static int64_t target_of(const run *r, const struct hod_grad_meta *m)
+{
+    return m && m->target_visit == r->visit ? m->target : 0;
+}
+
+static bool is_target(const run *r, const hod_edge *e)
 {
     const struct hod_grad_meta *m = e->leaf   ? e->leaf->autograd
                                     : e->node ? e->node->result[e->output].fields
                                               : NULL;
-    return m && m->target > 0;
+    return target_of(r, m) > 0;
 }
 
 /* For hod_grad_of: a node runs only when a target lies behind it. */
@@ -156,7 +161,7 @@ static void mark_needed(run *r)
         hod_grad_node *n = r->order[k];
         for (int i = 0; i < n->n && !n->needed; i++) {
             const hod_edge *e = &n->edge[i];
-            n->needed = is_target(e) || (e->node && e->node->needed);
+            n->needed = is_target(r, e) || (e->node && e->node->needed);
         }
     }
 }
@@ -216,8 +221,8 @@ static int finish_leaf(run *r, struct hod_grad_meta *m)
         return 0;
     hod_tensor *hooked = m->hooks.n ? run_hooks(&m->hooks, g) : g;
     int rc = hooked ? look(hooked, NULL, "the whole gradient of leaf") : -1;
-    if (rc == 0 && m->target > 0)
-        rc = add_into(&r->out[m->target - 1], hooked);
+    if (rc == 0 && target_of(r, m) > 0)
+        rc = add_into(&r->out[target_of(r, m) - 1], hooked);
     else if (rc == 0 && r->targets == 0)
         rc = keep(r, &m->slot, hooked);
     hod_tensor_release(g);
@@ -249,8 +254,8 @@ static hod_tensor *fit(const hod_grad_node *n, int i, hod_tensor *dx)
 static bool wants(const run *r, const hod_edge *e)
 {
     if (e->leaf)
-        return e->leaf->requires_grad && (r->targets == 0 || is_target(e));
-    return e->node && (e->node->needed || is_target(e));
+        return e->leaf->requires_grad && (r->targets == 0 || is_target(r, e));
+    return e->node && (e->node->needed || is_target(r, e));
 }
 
 static int open_saved(run *r, hod_grad_node *n, hod_vjp *v, hod_tensor **x)
@@ -343,16 +348,18 @@ static int settle_empty(run *r, hod_grad_node *n)
 static int take_gradient(run *r, hod_grad_node *n, int i, hod_tensor **g)
 {
     hod_grad_result *result = &n->result[i];
-    *g = hod__own(result->gradient);
+    *g = result->gradient;
     result->gradient = NULL;
     if (!*g)
         return 0;
+    if (!(*g = hod__own(*g)))
+        return -1;
     if (result->hooks.n && !(*g = run_hooks(&result->hooks, *g)))
         return -1;
     struct hod_grad_meta *m = result->fields;
     if (look(*g, &n->from, "the whole gradient of its result") != 0)
         return -1;
-    if (m && m->target > 0 && add_into(&r->out[m->target - 1], *g) != 0)
+    if (target_of(r, m) > 0 && add_into(&r->out[target_of(r, m) - 1], *g) != 0)
         return -1;
     return m && m->retain_grad && r->targets == 0 ? keep(r, &m->slot, *g) : 0;
 }
@@ -441,9 +448,14 @@ static int run_graph(run *r)
     return rc;
 }
 
+uint64_t hod__backward_visit(void)
+{
+    return atomic_fetch_add(&last_visit, 1) + 1;
+}
+
 int hod__backward_run(const hod_backward_job *job)
 {
-    run r = {.visit = atomic_fetch_add(&last_visit, 1) + 1,
+    run r = {.visit = job->visit,
              .around = innermost,
              .job = job,
              .retain = job->retain || job->create,

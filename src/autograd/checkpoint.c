@@ -346,8 +346,13 @@ static int run(const region *like, int n, hod_tensor *const *in, hod_tensor **ou
         return HOD_FAIL_RC(ARGUMENT,
                            "checkpoint: %d inputs and %d results, 1 to %d of each are possible", n,
                            m, HOD_OP_MAX_INPUTS);
+    if (!like->fn && !like->one)
+        return HOD_FAIL_RC(ARGUMENT, "checkpoint: no function");
+    if (hod__null("checkpoint", "the array of inputs", in) ||
+        hod__null("checkpoint", "the array of results", out))
+        return -1;
     for (int i = 0; i < n; i++)
-        if (!in[i])
+        if (hod__null("checkpoint", "an input", in[i]))
             return -1;
     hod__tape_install();
     if (hod_grad_enabled())

@@ -334,6 +334,10 @@ static int apply(const hod_custom_op *op, void *context, hod_tensor *const *in, 
 
 int hod_custom_into(const hod_custom_op *op, void *context, hod_tensor *const *in, hod_tensor **out)
 {
+    if (hod__null("custom operator", "the operator", op) ||
+        hod__null("custom operator", "the array of inputs", in) ||
+        hod__null("custom operator", "the array of results", out))
+        return -1;
     int n = inputs_of(op), m = results_of(op);
     if (n > HOD_OP_MAX_INPUTS || m > HOD_OP_MAX_INPUTS || !op->name || !op->forward)
         return HOD_FAIL_RC(ARGUMENT,
@@ -343,7 +347,7 @@ int hod_custom_into(const hod_custom_op *op, void *context, hod_tensor *const *i
     for (int i = 0; i < m; i++)
         out[i] = NULL;
     for (int i = 0; i < n; i++)
-        if (!in[i])
+        if (hod__null(op->name, "an input", in[i]))
             return -1;
     hod__tape_install();
     int rc = apply(op, context, in, out);
@@ -354,6 +358,8 @@ int hod_custom_into(const hod_custom_op *op, void *context, hod_tensor *const *i
 
 hod_tensor *hod_custom_one(const hod_custom_op *op, void *context, int n, hod_tensor *const *in)
 {
+    if (hod__null("custom operator", "the operator", op))
+        return NULL;
     if (n != inputs_of(op) || results_of(op) != 1)
         return HOD_FAIL(ARGUMENT, "%s: %d inputs and 1 result wanted, it has %d and %d", op->name,
                         n, inputs_of(op), results_of(op));

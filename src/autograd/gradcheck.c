@@ -247,6 +247,8 @@ static hod_tensor *first_derivative(void *context, hod_tensor *const *in, int n)
 int hod_gradgradcheck_make(hod_check_fn *fn, int n, hod_tensor *const *inputs,
                            hod_gradcheck_report *report, const hod_gradcheck_spec *spec)
 {
+    if (!fn)
+        return HOD_FAIL_RC(ARGUMENT, "gradgradcheck: no function");
     second c = {.fn = fn, .context = spec->context};
     hod_gradcheck_spec inner = *spec;
     inner.context = &c;

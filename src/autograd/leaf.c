@@ -93,9 +93,11 @@ int hod_add_grad_hook(hod_tensor *t, hod_grad_hook *hook, void *context)
 {
     if (hod__null("add_grad_hook", "tensor", t))
         return -1;
+    if (!hook)
+        return HOD_FAIL_RC(ARGUMENT, "add_grad_hook: no hook");
     hod__tape_wanted();
     if (!t->requires_grad)
-        return HOD_FAIL_RC(STATE, "gradient hook: %s requires no gradient", HOD_SHAPE_TEXT(t));
+        return HOD_FAIL_RC(STATE, "add_grad_hook: %s requires no gradient", HOD_SHAPE_TEXT(t));
     struct hod_grad_meta *m = hod__grad_meta(t);
     if (!m)
         return -1;
@@ -123,7 +125,7 @@ int hod_remove_grad_hook(hod_tensor *t, hod_grad_hook *hook, void *context)
         atomic_fetch_sub(&hooks_live, 1);
         return 0;
     }
-    return HOD_FAIL_RC(ARGUMENT, "gradient hook: %s has no such hook", HOD_SHAPE_TEXT(t));
+    return HOD_FAIL_RC(ARGUMENT, "remove_grad_hook: %s has no such hook", HOD_SHAPE_TEXT(t));
 }
 
 bool hod__hooks_exist(void)

@@ -21,6 +21,8 @@ static inline int64_t every_allocation_fails(int (*run)(void *context), void *co
         int rc = run(context);
         hod__alloc_fail_after = -1;
         EQ_INT(hod__scope_live(), live);
+        if (rc == 0 && hod_error())
+            FAIL("allocation %lld failed, and the run did not: %s", (long long)n, hod_error());
         if (rc == 0)
             return n;
         if (hod_error_kind_pending() != HOD_ERROR_MEMORY)

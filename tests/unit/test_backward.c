@@ -346,7 +346,7 @@ TEST(backward_hooks_can_be_removed)
     NEAR(hod_item(hod_grad(w)), 12, 0);
     EQ_INT(calls, 1);
     EQ_INT(hod_remove_grad_hook(w, twice, &calls), 0);
-    ERROR_IS("gradient hook: () has no such hook", hod_remove_grad_hook(w, twice, &calls));
+    ERROR_IS("remove_grad_hook: () has no such hook", hod_remove_grad_hook(w, twice, &calls));
 }
 
 static hod_tensor *once(void *context, hod_tensor *g)
