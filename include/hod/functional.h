@@ -90,7 +90,7 @@ typedef struct hod_conv2d_options {
     int64_t stride_hw[2], dilation_hw[2]; /* {vertical, horizontal}, where they differ */
     int64_t padding_tlbr[4];              /* top, left, bottom, right, where they differ */
     bool same; /* padded so that stride 1 keeps the size; an odd element goes behind */
-    hod_tensor *bias; /* (O), added; NULL: none */
+    hod_tensor *bias; /* (O), added; NULL: none, or with an error pending no result either */
     int end_;
 } hod_conv2d_options;
 HOD_API hod_tensor *hod_conv2d_with(hod_tensor *x, hod_tensor *w, hod_conv2d_options o);

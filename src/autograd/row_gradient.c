@@ -142,7 +142,7 @@ static void lookup_release(void *state)
 hod_tensor *hod_embedding_rows(hod_tensor *w, hod_tensor *index)
 {
     static const hod_custom node = {.backward = lookup_backward, .release = lookup_release};
-    if (!w || !index)
+    if (hod__null("embedding_rows", "w", w) || hod__null("embedding_rows", "index", index))
         return NULL;
     if (!w->requires_grad || !hod_grad_enabled())
         return hod_embedding(w, index);

@@ -353,7 +353,7 @@ static hod_tensor *brought(hod_tensor *q, hod_tensor *k, hod_tensor *v, hod_tens
                            hod_attention_options o)
 {
     hod_dtype t = hod__promote(q, k);
-    bool half = t == HOD_F16 || t == HOD_BF16;
+    bool half = hod__widened(t) != t && (hod_dtype)v->dtype == t;
     hod_dtype in = t == HOD_F64 || v->dtype == HOD_F64 ? HOD_F64 : HOD_F32;
     if (mask->dtype != HOD_BOOL)
         mask = hod__cast_to(mask, in);
@@ -366,7 +366,8 @@ static hod_tensor *brought(hod_tensor *q, hod_tensor *k, hod_tensor *v, hod_tens
 
 hod_tensor *hod_attention_with(hod_tensor *q, hod_tensor *k, hod_tensor *v, hod_attention_options o)
 {
-    if (!q || !k || !v)
+    if (hod__null("attention", "q", q) || hod__null("attention", "k", k) ||
+        hod__null("attention", "v", v))
         return NULL;
     hod_tensor *none = hod_full(HOD_F32, HOD_SHAPE(), 0);
     return none ? brought(q, k, v, none, o) : NULL;
@@ -375,7 +376,8 @@ hod_tensor *hod_attention_with(hod_tensor *q, hod_tensor *k, hod_tensor *v, hod_
 hod_tensor *hod_attention_masked_with(hod_tensor *q, hod_tensor *k, hod_tensor *v, hod_tensor *mask,
                                       hod_attention_options o)
 {
-    if (!q || !k || !v || !mask)
+    if (hod__null("attention", "q", q) || hod__null("attention", "k", k) ||
+        hod__null("attention", "v", v) || hod__null("attention", "mask", mask))
         return NULL;
     if (mask->dtype != HOD_BOOL && mask->dtype > HOD_BF16)
         return HOD_FAIL(ARGUMENT, "attention: a mask of %s is neither bool nor real",

@@ -381,7 +381,7 @@ hod_tensor *hod_einsum_of(const char *equation, int n, hod_tensor *const *x)
     f.text = equation;
     f.n = n;
     for (int k = 0; k < n; k++) {
-        if (!x[k])
+        if (hod__null("einsum", "an input", x[k]))
             return NULL;
         f.in[k].x = x[k];
     }
@@ -429,7 +429,7 @@ static bool of_one_type(int n, hod_tensor *const *x)
 hod_tensor *hod_addmm(hod_tensor *c, hod_tensor *a, hod_tensor *b, double beta, double alpha)
 {
     hod_tensor *y = hod__matmul_wide(a, b);
-    if (!c || !y)
+    if (hod__null("addmm", "c", c) || !y)
         return NULL;
     int lead = y->ndim - c->ndim;
     bool fits = lead >= 0;
@@ -454,9 +454,15 @@ static hod_tensor *batched(hod_tensor *x, int n, const int64_t *batch)
     return hod_expand(x, s);
 }
 
+/* What was computed in f32 where t is a 16-bit type. */
+static hod_tensor *narrowed(hod_tensor *y, hod_dtype t)
+{
+    return hod__widened(t) != t ? hod__cast_to(y, t) : y;
+}
+
 hod_tensor *hod_cdist(hod_tensor *x, hod_tensor *y, double p)
 {
-    if (!x || !y)
+    if (hod__null("cdist", "x", x) || hod__null("cdist", "y", y))
         return NULL;
     if (x->ndim < 2 || y->ndim < 2 || x->shape[x->ndim - 1] != y->shape[y->ndim - 1])
         return HOD_FAIL(ARGUMENT, "cdist: %s and %s: rows of one length are wanted",
@@ -466,7 +472,6 @@ hod_tensor *hod_cdist(hod_tensor *x, hod_tensor *y, double p)
     int n;
     int64_t batch[HOD_MAX_DIMS];
     hod_dtype t = hod__promote(x, y);
-    hod_tensor *like = t == (hod_dtype)x->dtype ? x : y;
     hod_tensor *a = hod__computed(hod__cast_to(x, t)), *b = hod__computed(hod__cast_to(y, t));
     if (!a || !b)
         return NULL;
@@ -474,16 +479,17 @@ hod_tensor *hod_cdist(hod_tensor *x, hod_tensor *y, double p)
         hod__broadcast(x->ndim - 2, x->shape, y->ndim - 2, y->shape, &n, batch)) {
         hod_attrs attrs = {.pairs = {.power = (int64_t)p, .root = p == 2}};
         hod_tensor *in[] = {batched(a, n, batch), batched(b, n, batch)};
-        return hod__like(hod__op(HOD_OP_pairs, &attrs, 2, in), like);
+        return narrowed(hod__op(HOD_OP_pairs, &attrs, 2, in), t);
     }
     hod_tensor *d = hod_sub(hod_unsqueeze(a, -2), hod_unsqueeze(b, -3));
-    return hod__like(hod_norm_over(d, p, HOD_SHAPE(-1), false), like);
+    return narrowed(hod_norm_over(d, p, HOD_SHAPE(-1), false), t);
 }
 
 /* f32 of 16-bit operands. */
 static hod_tensor *bilinear(hod_tensor *x1, hod_tensor *x2, hod_tensor *w)
 {
-    if (!x1 || !x2 || !w)
+    if (hod__null("bilinear", "x1", x1) || hod__null("bilinear", "x2", x2) ||
+        hod__null("bilinear", "w", w))
         return NULL;
     bool fits = x1->ndim >= 1 && x1->ndim == x2->ndim && w->ndim == 3 &&
                 x1->shape[x1->ndim - 1] == w->shape[1] && x2->shape[x2->ndim - 1] == w->shape[2];
@@ -505,7 +511,7 @@ hod_tensor *hod_bilinear_nobias(hod_tensor *x1, hod_tensor *x2, hod_tensor *w)
 hod_tensor *hod_bilinear(hod_tensor *x1, hod_tensor *x2, hod_tensor *w, hod_tensor *b)
 {
     hod_tensor *y = bilinear(x1, x2, w);
-    if (!y || !b)
+    if (!y || hod__null("bilinear", "b", b))
         return NULL;
     if (b->ndim != 1 || b->shape[0] != w->shape[0])
         return HOD_FAIL(ARGUMENT, "bilinear: bias %s with weights %s", HOD_SHAPE_TEXT(b),

@@ -9,12 +9,12 @@ static hod_tensor *number(const hod_tensor *x, double value)
 
 hod_tensor *hod_leaky_relu(hod_tensor *x, double slope)
 {
-    return x ? hod_prelu(x, number(x, slope)) : NULL;
+    return hod__null("leaky_relu", "x", x) ? NULL : hod_prelu(x, number(x, slope));
 }
 
 hod_tensor *hod_elu(hod_tensor *x, double alpha)
 {
-    return x ? hod_elu_scaled(x, number(x, alpha)) : NULL;
+    return hod__null("elu", "x", x) ? NULL : hod_elu_scaled(x, number(x, alpha));
 }
 
 hod_tensor *hod_relu6(hod_tensor *x)
@@ -24,7 +24,7 @@ hod_tensor *hod_relu6(hod_tensor *x)
 
 hod_tensor *hod_softplus_with(hod_tensor *x, double beta, double threshold)
 {
-    if (!x)
+    if (hod__null("softplus", "x", x))
         return NULL;
     if (beta == 0 || beta != beta)
         return HOD_FAIL(ARGUMENT, "softplus: beta %g", beta);
@@ -35,7 +35,7 @@ hod_tensor *hod_softplus_with(hod_tensor *x, double beta, double threshold)
 /* x's other bits: against all ones, which are -1 but for u8. */
 hod_tensor *hod_bit_not(hod_tensor *x)
 {
-    if (!x)
+    if (hod__null("bit_not", "x", x))
         return NULL;
     if (x->dtype == HOD_BOOL)
         return hod_logical_not(x);
@@ -59,7 +59,7 @@ hod_tensor *hod_normal(hod_shape shape)
 
 hod_tensor *hod_bernoulli(hod_tensor *p)
 {
-    if (!p)
+    if (hod__null("bernoulli", "p", p))
         return NULL;
     if (p->dtype > HOD_BF16)
         return HOD_FAIL(ARGUMENT, "bernoulli: probabilities of %s",

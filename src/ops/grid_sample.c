@@ -256,7 +256,7 @@ hod_tensor *hod__vjp_grid_sample_back(const hod_vjp *v, int i)
 
 hod_tensor *hod_grid_sample_with(hod_tensor *x, hod_tensor *grid, hod_grid_sample_options o)
 {
-    if (!x || !grid)
+    if (hod__null("grid_sample", "x", x) || hod__null("grid_sample", "grid", grid))
         return NULL;
     if (x->ndim != 4 || grid->ndim != 4 || grid->shape[3] != 2 || grid->shape[0] != x->shape[0])
         return HOD_FAIL(ARGUMENT, "grid_sample: %s at %s, wanted (N,C,H,W) at (N,Ho,Wo,2)",

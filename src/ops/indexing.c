@@ -6,6 +6,8 @@
 static hod_tensor *place(const char *name, hod_tensor *x, int dim, hod_tensor *index,
                          hod_tensor *src, bool add)
 {
+    if (hod__null(name, "x", x) || hod__null(name, "index", index) || hod__null(name, "src", src))
+        return NULL;
     int d = hod__dim(name, dim, HOD_MAX(x->ndim, 1));
     if (d < 0)
         return NULL;
@@ -27,12 +29,12 @@ static hod_tensor *place(const char *name, hod_tensor *x, int dim, hod_tensor *i
 
 hod_tensor *hod_scatter(hod_tensor *x, int dim, hod_tensor *index, hod_tensor *src)
 {
-    return x && index && src ? place("scatter", x, dim, index, src, false) : NULL;
+    return place("scatter", x, dim, index, src, false);
 }
 
 hod_tensor *hod_scatter_value(hod_tensor *x, int dim, hod_tensor *index, double value)
 {
-    if (!x || !index)
+    if (hod__null("scatter_value", "x", x) || hod__null("scatter_value", "index", index))
         return NULL;
     hod_tensor *src = hod_full((hod_dtype)x->dtype, HOD_SHAPE(), value);
     return hod_scatter(x, dim, index, hod_expand(src, hod_tensor_shape(index)));
@@ -40,12 +42,12 @@ hod_tensor *hod_scatter_value(hod_tensor *x, int dim, hod_tensor *index, double 
 
 hod_tensor *hod_scatter_add(hod_tensor *x, int dim, hod_tensor *index, hod_tensor *src)
 {
-    return x && index && src ? place("scatter_add", x, dim, index, src, true) : NULL;
+    return place("scatter_add", x, dim, index, src, true);
 }
 
 hod_tensor *hod_take_along(hod_tensor *x, hod_tensor *index, int dim)
 {
-    if (!x || !index)
+    if (hod__null("take_along", "x", x) || hod__null("take_along", "index", index))
         return NULL;
     int d = hod__dim("take_along", dim, x->ndim);
     if (d < 0)
@@ -65,7 +67,7 @@ hod_tensor *hod_take_along(hod_tensor *x, hod_tensor *index, int dim)
 
 hod_tensor *hod_one_hot(hod_tensor *index, int64_t classes)
 {
-    if (!index)
+    if (hod__null("one_hot", "index", index))
         return NULL;
     if (classes == -1 && hod_tensor_numel(index) > 0)
         classes = (int64_t)HOD_MIN(hod_item(hod_amax(index)), 0x1p62) + 1;
@@ -82,7 +84,7 @@ hod_tensor *hod_one_hot(hod_tensor *index, int64_t classes)
 
 hod_tensor *hod_masked_fill(hod_tensor *x, hod_tensor *mask, double value)
 {
-    if (!x || !mask)
+    if (hod__null("masked_fill", "x", x) || hod__null("masked_fill", "mask", mask))
         return NULL;
     return hod_where(mask, hod_full((hod_dtype)x->dtype, HOD_SHAPE(), value), x);
 }

@@ -159,7 +159,7 @@ static int rows_of(rows *r, hod_tensor *x, hod_tensor *target, const hod_cross_e
         r->label = hod_unsqueeze(hod__cast_to(target, HOD_I64), 1);
         r->counts = r->label && !r->all_count ? hod_ne_scalar(r->label, (double)ignore) : r->label;
     }
-    if (!o->class_weight && !hod__loss_options_hold())
+    if (!o->class_weight && !hod__options_hold())
         return -1;
     r->weight = o->class_weight ? class_weights(r, o->class_weight) : NULL;
     return (soft ? r->share != NULL : r->counts != NULL) && (r->weight || !o->class_weight) ? 0

@@ -332,7 +332,7 @@ hod_loss hod_kl_div(hod_tensor *x, hod_tensor *target, bool log_target)
 /* each times the weight, where there is one. */
 static hod_tensor *weigh(const char *name, hod_tensor *each, hod_tensor *w)
 {
-    if (!each || (!w && !hod__loss_options_hold()))
+    if (!each || (!w && !hod__options_hold()))
         return NULL;
     if (!w)
         return each;
@@ -368,7 +368,7 @@ hod_tensor *hod_bce_each_with(hod_tensor *p, hod_tensor *target, hod_bce_options
 /* Nothing weighs the elements, and no tensor that failed stands for nothing. */
 static bool plain(const hod_tensor *x, const hod_bce_options *o)
 {
-    return x && hod__fuses(x) && !o->weight && !o->pos_weight && hod__loss_options_hold();
+    return x && hod__fuses(x) && !o->weight && !o->pos_weight && hod__options_hold();
 }
 
 hod_loss hod_bce_with(hod_tensor *p, hod_tensor *target, hod_bce_options o)
@@ -384,7 +384,7 @@ hod_tensor *hod_bce_with_logits_each_with(hod_tensor *x, hod_tensor *target, hod
 {
     if (!prepare("bce_with_logits", &x, &target))
         return NULL;
-    if (!o.pos_weight && !hod__loss_options_hold())
+    if (!o.pos_weight && !hod__options_hold())
         return NULL;
     hod_tensor *each = o.pos_weight ? hod_logits_loss(x, target, hod__loss_like(o.pos_weight, x))
                                     : each_of(HOD_LOSS_bce_with_logits, x, target, 0);

@@ -44,11 +44,4 @@ static inline bool hod__loss_same_shape(const char *name, const hod_tensor *x, c
     return false;
 }
 
-/* True when the tensor may be taken as absent because NULL: with an error pending it may as well
- * be one that failed. */
-static inline bool hod__loss_options_hold(void)
-{
-    return hod_error_kind_pending() == HOD_ERROR_NONE;
-}
-
 #endif

@@ -173,7 +173,9 @@ static bool fits_trailing(const hod_tensor *w, const hod_tensor *x)
 static hod_tensor *plain_over_last(const char *name, hod_tensor *x, int dims, double eps,
                                    bool centred)
 {
-    hod_shape over = x ? trailing(name, x, dims) : (hod_shape){.n = 0};
+    if (hod__null(name, "x", x))
+        return NULL;
+    hod_shape over = trailing(name, x, dims);
     hod_tensor *c = over.n > 0 ? hod__computed(x) : NULL;
     if (!c)
         return NULL;
@@ -212,7 +214,7 @@ hod_tensor *hod_rms_norm_plain(hod_tensor *x, int dims, double eps)
 
 hod_tensor *hod_rms_norm(hod_tensor *x, hod_tensor *w, double eps)
 {
-    if (!x || !w)
+    if (hod__null("rms_norm", "x", x) || hod__null("rms_norm", "w", w))
         return NULL;
     if (!fits_trailing(w, x))
         return HOD_FAIL(ARGUMENT, "rms_norm: %s with weights %s", HOD_SHAPE_TEXT(x),
@@ -270,7 +272,7 @@ hod_tensor *hod_group_norm_plain(hod_tensor *x, int64_t groups, double eps)
 
 hod_tensor *hod_group_norm(hod_tensor *x, int64_t groups, hod_tensor *w, hod_tensor *b, double eps)
 {
-    if (!x)
+    if (hod__null("group_norm", "x", x))
         return NULL;
     hod_tensor *y =
         has_groups(x, groups) ? channel_row(x, w, b, over_groups(x, groups, eps)) : NULL;
@@ -287,7 +289,7 @@ static bool has_instances(const hod_tensor *x)
 
 hod_tensor *hod_instance_norm_plain(hod_tensor *x, double eps)
 {
-    if (!x)
+    if (hod__null("instance_norm_plain", "x", x))
         return NULL;
     if (!has_instances(x))
         return HOD_FAIL(ARGUMENT,
@@ -298,7 +300,7 @@ hod_tensor *hod_instance_norm_plain(hod_tensor *x, double eps)
 
 hod_tensor *hod_instance_norm(hod_tensor *x, hod_tensor *w, hod_tensor *b, double eps)
 {
-    if (!x)
+    if (hod__null("instance_norm", "x", x))
         return NULL;
     hod_tensor *y = has_instances(x) && x->shape[1] > 0
                         ? channel_row(x, w, b, over_groups(x, x->shape[1], eps))
@@ -310,7 +312,7 @@ hod_tensor *hod_instance_norm(hod_tensor *x, hod_tensor *w, hod_tensor *b, doubl
 
 hod_tensor *hod_batch_norm_plain(hod_tensor *x, hod_tensor *mean, hod_tensor *var, double eps)
 {
-    if (!x)
+    if (hod__null("batch_norm_plain", "x", x))
         return NULL;
     if (x->ndim < 2)
         return HOD_FAIL(ARGUMENT, "batch_norm: %s has no channels", HOD_SHAPE_TEXT(x));
@@ -373,7 +375,7 @@ hod_tensor *hod_batch_norm_train_plain(hod_tensor *x, double eps)
 
 hod_tensor *hod_batch_norm_train(hod_tensor *x, hod_tensor *w, hod_tensor *b, double eps)
 {
-    if (!x || !has_batch(x))
+    if (hod__null("batch_norm_train", "x", x) || !has_batch(x))
         return NULL;
     hod_tensor *y = channel_row(x, w, b, over_batch(x, eps));
     return y ? y

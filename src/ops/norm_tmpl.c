@@ -131,15 +131,15 @@ static void T(norm_back)(const hod_norm_call *c, int64_t s, double *dw, double *
         int64_t at = (p * a->sets + s) * a->n;
         const real *restrict x = (const real *)c->x + at, *restrict g = (const real *)c->g + at;
         real *restrict dx = (real *)c->y + at;
-        double *restrict dwr = dw + first, *restrict dbr = db + first;
-        if (a->run == 1 && w)
+        if (a->run == 1 && w) {
+            double *restrict dwr = dw + first, *restrict dbr = db + first;
             for (int64_t e = 0; e < a->n; e++) {
                 const real h = (x[e] - mean) * scale;
                 dx[e] = scale * (g[e] * w[e] - less - h * along);
                 dwr[e] += (double)(g[e] * h);
                 dbr[e] += (double)g[e];
             }
-        else
+        } else
             for (int64_t r = 0, n = w ? a->run : a->n; r < a->n / n; r++) {
                 const real wr = w ? w[r] : 1;
                 for (int64_t e = r * n; e < (r + 1) * n; e++)

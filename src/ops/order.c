@@ -22,7 +22,7 @@ typedef struct order_job {
     int64_t bytes;
     bool descending;
     hod_dtype dtype;
-    bool failed; /* memory; written with true only */
+    _Atomic bool failed; /* memory */
 } order_job;
 
 enum { INSERTED = 48, MARKED = 255, BLOCK = 64, SEARCHED = 8, PARALLEL_ELEMENTS = 32768 };

@@ -7,7 +7,7 @@
 
 static hod_tensor *order(const char *name, hod_tensor *x, int dim, int64_t k, bool descending)
 {
-    if (!x)
+    if (hod__null(name, "x", x))
         return NULL;
     int d = hod__dim(name, dim, HOD_MAX(x->ndim, 1));
     if (d < 0)
@@ -54,7 +54,7 @@ hod_sorted hod_topk(hod_tensor *x, int64_t k, int dim, bool largest)
 
 hod_tensor *hod_searchsorted(hod_tensor *sorted, hod_tensor *values, bool right)
 {
-    if (!sorted || !values)
+    if (hod__null("searchsorted", "sorted", sorted) || hod__null("searchsorted", "values", values))
         return NULL;
     hod_dtype t = hod__promote(sorted, values);
     hod_attrs a;
@@ -77,7 +77,7 @@ static hod_tensor *first_nonzero(hod_tensor *x, int64_t n)
 
 hod_tensor *hod_nonzero(hod_tensor *x)
 {
-    if (!x || hod__realise(x) != 0)
+    if (hod__null("nonzero", "x", x) || hod__realise(x) != 0)
         return NULL;
     int64_t n = hod__count_nonzero(x);
     return n < 0 ? NULL : first_nonzero(x, n);
@@ -91,7 +91,7 @@ static hod_tensor *set_places(hod_tensor *flags)
 
 hod_tensor *hod_masked_select(hod_tensor *x, hod_tensor *mask)
 {
-    if (!x || !mask)
+    if (hod__null("masked_select", "x", x) || hod__null("masked_select", "mask", mask))
         return NULL;
     int n;
     hod_shape s = {.n = 0};
@@ -128,7 +128,7 @@ static int64_t *ends_of(hod_tensor *counts, int64_t n)
 
 hod_tensor *hod_repeat_by(hod_tensor *x, hod_tensor *counts, int dim)
 {
-    if (!x || !counts)
+    if (hod__null("repeat_by", "x", x) || hod__null("repeat_by", "counts", counts))
         return NULL;
     int d = hod__dim("repeat_by", dim, x->ndim);
     if (d < 0)
@@ -191,7 +191,7 @@ static hod_tensor *bins(hod_tensor *x, hod_tensor *weights, int64_t least)
 
 hod_tensor *hod_bincount(hod_tensor *x, int64_t least)
 {
-    if (!x)
+    if (hod__null("bincount", "x", x))
         return NULL;
     return bins(x, hod_expand(hod_full(HOD_I64, HOD_SHAPE(), 1), hod_tensor_shape(x)), least);
 }
@@ -253,7 +253,7 @@ static hod_unique_values unique_by_order(hod_tensor *x, hod_tensor *line)
 hod_unique_values hod_unique(hod_tensor *x)
 {
     hod_unique_values none = {NULL, NULL, NULL};
-    if (!x)
+    if (hod__null("unique", "x", x))
         return none;
     int64_t n = hod_tensor_numel(x), low = 0, high = 0;
     hod_tensor *line = hod_reshape(x, HOD_SHAPE(n));
@@ -272,7 +272,7 @@ hod_unique_values hod_unique(hod_tensor *x)
 
 hod_tensor *hod_nms(hod_tensor *boxes, hod_tensor *scores, double threshold)
 {
-    if (!boxes || !scores)
+    if (hod__null("nms", "boxes", boxes) || hod__null("nms", "scores", scores))
         return NULL;
     if (boxes->ndim != 2 || boxes->shape[1] != 4 || scores->ndim != 1 ||
         scores->shape[0] != boxes->shape[0])

@@ -206,6 +206,8 @@ int hod__shape_pad(const hod_op_call *c, const hod_meta *in, hod_meta *out)
     *out = *in;
     if (check_pad(a, in) != 0)
         return -1;
+    if (!hod__holds(in->dtype, a->value))
+        return HOD_FAIL_RC(ARGUMENT, "pad: %g is outside %s", a->value, hod_dtype_name(in->dtype));
     memcpy(out->shape, a->shape.d, sizeof out->shape);
     return 0;
 }

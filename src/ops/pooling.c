@@ -60,7 +60,7 @@ static int attrs_of(const char *name, const hod_pool2d_options *o, hod_attrs *a)
 hod_tensor *hod_max_pool2d_with(hod_tensor *x, hod_pool2d_options o)
 {
     hod_attrs a;
-    if (!x || attrs_of("max_pool2d", &o, &a) != 0)
+    if (hod__null("max_pool2d", "x", x) || attrs_of("max_pool2d", &o, &a) != 0)
         return NULL;
     for (int i = 0; i < 2 && o.ceil_mode; i++)
         a.pool.padding[2 + i] += overhang(&a.pool, x, i);
@@ -96,7 +96,7 @@ hod_tensor *hod_avg_pool2d_with(hod_tensor *x, hod_pool2d_options o)
 {
     hod_attrs a;
     int64_t over[2] = {0, 0};
-    if (!x || attrs_of("avg_pool2d", &o, &a) != 0)
+    if (hod__null("avg_pool2d", "x", x) || attrs_of("avg_pool2d", &o, &a) != 0)
         return NULL;
     for (int i = 0; i < 2 && o.ceil_mode; i++)
         a.pool.padding[2 + i] += over[i] = overhang(&a.pool, x, i);
@@ -153,7 +153,7 @@ enum { LONG_SUM = 16 };
 /* x (N,C,H,W) */
 static hod_tensor *adapt(const char *name, hod_tensor *x, const int64_t out[2], bool greatest)
 {
-    if (!x)
+    if (hod__null(name, "x", x))
         return NULL;
     for (int i = 0; i < 2; i++)
         if (out[i] < 1 || out[i] > INT32_MAX || x->shape[2 + i] < 1 || x->shape[2 + i] > INT32_MAX)

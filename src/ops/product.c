@@ -128,7 +128,7 @@ static hod_tensor *with_channels_bias(const char *name, hod_tensor *y, const hod
 /* Elements of a line as an image of one row, and back. */
 static hod_tensor *as_row(const char *name, hod_tensor *x, hod_tensor *w)
 {
-    return !x || !w ? NULL
+    return hod__null(name, "x", x) || hod__null(name, "w", w) ? NULL
            : x->ndim == 3 && w->ndim == 3
                ? hod_unsqueeze(x, 2)
                : HOD_FAIL(ARGUMENT, "%s: %s with weights %s: three dimensions each are wanted",
@@ -183,7 +183,8 @@ static bool transposable(const hod_tensor *x, const hod_tensor *w, int64_t group
 
 hod_tensor *hod_conv_transpose2d_with(hod_tensor *x, hod_tensor *w, hod_conv_transpose2d_options o)
 {
-    if (!x || !w)
+    if (hod__null("conv_transpose2d", "x", x) || hod__null("conv_transpose2d", "w", w) ||
+        (!o.bias && !hod__options_hold()))
         return NULL;
     hod_attrs a;
     memset(&a, 0, sizeof a);
@@ -260,7 +261,8 @@ static void same_padding(const hod_tensor *w, const int64_t dilation[2], int64_t
 
 hod_tensor *hod_conv2d_with(hod_tensor *x, hod_tensor *w, hod_conv2d_options o)
 {
-    if (hod__null("conv2d", "x", x) || hod__null("conv2d", "w", w))
+    if (hod__null("conv2d", "x", x) || hod__null("conv2d", "w", w) ||
+        (!o.bias && !hod__options_hold()))
         return NULL;
     hod_attrs a;
     memset(&a, 0, sizeof a);

@@ -10,7 +10,7 @@
 
 hod_tensor *hod_narrow(hod_tensor *x, int dim, int64_t start, int64_t length)
 {
-    if (!x)
+    if (hod__null("narrow", "x", x))
         return NULL;
     int d = hod__dim("narrow", dim, x->ndim);
     if (d < 0)
@@ -24,7 +24,7 @@ hod_tensor *hod_narrow(hod_tensor *x, int dim, int64_t start, int64_t length)
 
 hod_tensor *hod_squeeze_all(hod_tensor *x)
 {
-    if (!x)
+    if (hod__null("squeeze_all", "x", x))
         return NULL;
     hod_shape s = {.n = 0};
     for (int i = 0; i < x->ndim; i++)
@@ -35,7 +35,7 @@ hod_tensor *hod_squeeze_all(hod_tensor *x)
 
 hod_tensor *hod_movedim(hod_tensor *x, int from, int to)
 {
-    if (!x)
+    if (hod__null("movedim", "x", x))
         return NULL;
     int a = hod__dim("movedim", from, x->ndim), b = hod__dim("movedim", to, x->ndim);
     if (a < 0 || b < 0)
@@ -50,12 +50,14 @@ hod_tensor *hod_movedim(hod_tensor *x, int from, int to)
 
 hod_tensor *hod_expand_as(hod_tensor *x, hod_tensor *like)
 {
-    return x && like ? hod_expand(x, hod_tensor_shape(like)) : NULL;
+    return hod__null("expand_as", "x", x) || hod__null("expand_as", "like", like)
+               ? NULL
+               : hod_expand(x, hod_tensor_shape(like));
 }
 
 hod_tensor *hod_unflatten(hod_tensor *x, int dim, hod_shape sizes)
 {
-    if (!x)
+    if (hod__null("unflatten", "x", x))
         return NULL;
     int d = hod__dim("unflatten", dim, x->ndim);
     if (d < 0)
@@ -91,7 +93,7 @@ int hod_split(hod_tensor *x, int dim, int n, const int64_t *sizes, hod_tensor **
         return HOD_FAIL_RC(ARGUMENT, "split: %s", sizes ? "nowhere to put the parts" : "no sizes");
     for (int i = 0; i < n; i++)
         parts[i] = NULL;
-    int d = x ? hod__dim("split", dim, x->ndim) : -1;
+    int d = hod__null("split", "x", x) ? -1 : hod__dim("split", dim, x->ndim);
     if (d < 0)
         return -1;
     int64_t start = 0;
@@ -120,7 +122,7 @@ int hod_chunk(hod_tensor *x, int dim, int n, hod_tensor **parts)
         return HOD_FAIL_RC(ARGUMENT, "chunk: nowhere to put the parts");
     for (int i = 0; i < n; i++)
         parts[i] = NULL;
-    int d = x ? hod__dim("chunk", dim, x->ndim) : -1;
+    int d = hod__null("chunk", "x", x) ? -1 : hod__dim("chunk", dim, x->ndim);
     if (d < 0)
         return -1;
     if (n < 1)
@@ -138,7 +140,7 @@ int hod_chunk(hod_tensor *x, int dim, int n, hod_tensor **parts)
 
 hod_tensor *hod_flip_over(hod_tensor *x, hod_shape dims)
 {
-    if (!x)
+    if (hod__null("flip", "x", x))
         return NULL;
     if (dims.n > HOD_MAX_DIMS)
         return HOD_FAIL(ARGUMENT, "flip: %d dimensions, at most %d", dims.n, HOD_MAX_DIMS);
@@ -157,7 +159,7 @@ hod_tensor *hod_flip_over(hod_tensor *x, hod_shape dims)
 
 hod_tensor *hod_roll(hod_tensor *x, int64_t shift, int dim)
 {
-    if (!x)
+    if (hod__null("roll", "x", x))
         return NULL;
     int d = hod__dim("roll", dim, x->ndim);
     if (d < 0)
@@ -216,7 +218,7 @@ static hod_tensor *repeat_at_once(hod_tensor *x, const hod_shape *times)
  * long. */
 hod_tensor *hod_repeat_to(hod_tensor *x, hod_shape times)
 {
-    if (!x)
+    if (hod__null("repeat", "x", x))
         return NULL;
     if (times.n < x->ndim || times.n > HOD_MAX_DIMS)
         return HOD_FAIL(ARGUMENT, "repeat: %d numbers for %s", times.n, HOD_SHAPE_TEXT(x));
@@ -250,7 +252,7 @@ hod_tensor *hod_tile(hod_tensor *x, hod_shape times)
 
 hod_tensor *hod_repeat_interleave(hod_tensor *x, int64_t times, int dim)
 {
-    if (!x)
+    if (hod__null("repeat_interleave", "x", x))
         return NULL;
     int d = hod__dim("repeat_interleave", dim, x->ndim);
     return d < 0 ? NULL : repeat_dim("repeat_interleave", x, d, times, true);
@@ -258,7 +260,7 @@ hod_tensor *hod_repeat_interleave(hod_tensor *x, int64_t times, int dim)
 
 hod_tensor *hod_windows(hod_tensor *x, int dim, int64_t size, int64_t step)
 {
-    if (!x)
+    if (hod__null("windows", "x", x))
         return NULL;
     int d = hod__dim("windows", dim, x->ndim);
     if (d < 0)
@@ -273,7 +275,7 @@ hod_tensor *hod_windows(hod_tensor *x, int dim, int64_t size, int64_t step)
 
 static hod_tensor *triangle(const char *name, hod_tensor *x, int64_t diagonal, bool upper)
 {
-    if (!x)
+    if (hod__null(name, "x", x))
         return NULL;
     if (x->ndim < 2)
         return HOD_FAIL(ARGUMENT, "%s: %s is no matrix", name, HOD_SHAPE_TEXT(x));
@@ -300,7 +302,7 @@ hod_tensor *hod_triu(hod_tensor *x, int64_t diagonal)
 hod_tensor *hod_pad_around(hod_tensor *x, hod_shape before, hod_shape after, hod_pad_mode mode,
                            double value)
 {
-    if (!x)
+    if (hod__null("pad_around", "x", x))
         return NULL;
     if (before.n != x->ndim || after.n != x->ndim || (unsigned)mode >= HOD_PAD_MODES)
         return HOD_FAIL(ARGUMENT, "pad: %d and %d numbers, mode %d, for %s", before.n, after.n,
@@ -345,7 +347,7 @@ static void fill_unfold(const hod_unfold2d_options *o, hod_attrs_unfold *a)
 
 hod_tensor *hod_unfold2d_with(hod_tensor *x, hod_unfold2d_options o)
 {
-    if (!x)
+    if (hod__null("unfold2d", "x", x))
         return NULL;
     hod_attrs a;
     memset(&a, 0, sizeof a);

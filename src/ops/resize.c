@@ -16,7 +16,7 @@ typedef struct resize_job {
     void *weight[2]; /* linear: of the lower, then of the upper neighbour, in the element's type */
     bool nearest, back;
     bool line; /* no rows to go between */
-    bool failed;
+    _Atomic bool failed;
     int64_t bytes;
     const char *from;
     char *to;
@@ -251,7 +251,7 @@ static int sides_of(const hod_tensor *x, const hod_interpolate_options *o, side 
 hod_tensor *hod_interpolate_with(hod_tensor *x, hod_interpolate_options o)
 {
     side s[2];
-    if (!x || sides_of(x, &o, s) != 0)
+    if (hod__null("interpolate", "x", x) || sides_of(x, &o, s) != 0)
         return NULL;
     bool linear = o.mode == HOD_LINEAR;
     if (o.mode < HOD_NEAREST || o.mode > HOD_LINEAR)

@@ -230,7 +230,7 @@ typedef struct rnn_job {
     const char *dy, *dc;     /* gradients of the planes h and c */
     char *dx, *dg, *dstate;  /* results of backward; lstm: dg is dx */
     char *dh;                /* scratch (2,N,H): gradients on their way back: h, and c */
-    int failed;
+    _Atomic bool failed;
 } rnn_job;
 
 /* Element (row, 0) of an array of rows of `width`. */
@@ -420,7 +420,7 @@ static void run_samples(rnn_job *job, int64_t begin, int64_t end, bool alone)
         else if (!job->back &&
                  product_forward(job, m, at(job, before(job, job->y, step.s, 0), begin, h),
                                  gates) != 0)
-            job->failed = 1;
+            job->failed = true;
         if (alone)
             hod__parallel(job->n, grain, step_rows, &step);
         else
@@ -429,7 +429,7 @@ static void run_samples(rnn_job *job, int64_t begin, int64_t end, bool alone)
             continue;
         if (product_back(job, m, at(job, job->dg, row, job->pitch), to(job, job->dh, begin, h)) !=
             0)
-            job->failed = 1;
+            job->failed = true;
         if (job->lstm && job->whole)
             continue;
         if (alone)
@@ -466,7 +466,7 @@ static int run(rnn_job *job)
         hod__parallel(job->groups = threads, 1, some_samples, job);
     else
         run_samples(job, 0, job->n, true);
-    return job->failed ? -1 : 0;
+    return job->failed ? HOD_FAIL_RC(ARGUMENT, "rnn: the library refuses a product") : 0;
 }
 
 /* ---- the call ---- */

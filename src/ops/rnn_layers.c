@@ -126,6 +126,12 @@ static int check_weights(const stack *s, const hod_tensor *x, const hod_rnn_weig
                                s->name, (long long)(k / s->directions), HOD_SHAPE_TEXT(a),
                                HOD_SHAPE_TEXT(b), (long long)g, (long long)in, (long long)g,
                                (long long)s->hidden);
+        a = w[k].b_ih, b = w[k].b_hh;
+        if (!s->o->no_bias &&
+            (a->ndim != 1 || a->shape[0] != g || b->ndim != 1 || b->shape[0] != g))
+            return HOD_FAIL_RC(ARGUMENT, "%s: layer %lld has biases %s and %s, wanted (%lld)",
+                               s->name, (long long)(k / s->directions), HOD_SHAPE_TEXT(a),
+                               HOD_SHAPE_TEXT(b), (long long)g);
     }
     return 0;
 }
@@ -186,7 +192,7 @@ static hod_tensor *back_to(hod_tensor *t, hod_dtype type, bool one)
 
 static hod_rnn recurrent(stack *s, hod_tensor *x, const hod_rnn_weights *w)
 {
-    if (!x || !w || !hod__loss_options_hold())
+    if (hod__null(s->name, "x", x) || hod__null(s->name, "weights", w) || !hod__options_hold())
         return (hod_rnn){0};
     const hod_rnn_options *o = s->o;
     hod_dtype type = (hod_dtype)x->dtype;

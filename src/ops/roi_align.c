@@ -89,7 +89,7 @@ static hod_tensor *bin_means(const hod_image_rows *m, const samples *sy, const s
 
 hod_tensor *hod_roi_align_with(hod_tensor *x, hod_tensor *boxes, hod_roi_align_options o)
 {
-    if (!x || !boxes)
+    if (hod__null("roi_align", "x", x) || hod__null("roi_align", "boxes", boxes))
         return NULL;
     if (x->ndim != 4 || boxes->ndim != 2 || boxes->shape[1] != 5)
         return HOD_FAIL(ARGUMENT, "roi_align: %s in boxes %s, wanted (N,C,H,W) in (K,5)",

@@ -47,6 +47,14 @@ static inline hod_dtype hod__widened(hod_dtype dtype)
 }
 
 /* ---- for compositions ---- */
+/* True when the tensor among options may be taken as absent because NULL: with an error pending it
+ * may as well be one that failed. */
+static inline bool hod__options_hold(void)
+{
+    return hod_error_kind_pending() == HOD_ERROR_NONE;
+}
+/* Can an element of this type be `value`? */
+bool hod__holds(hod_dtype dtype, double value);
 /* hod_matmul, but f32 of 16-bit operands. */
 hod_tensor *hod__matmul_wide(hod_tensor *a, hod_tensor *b);
 /* x with integers and 16-bit floats as f32; and y brought back to x's type when that is one. */

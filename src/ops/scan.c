@@ -102,7 +102,7 @@ int hod__eval_cumprod(const hod_op_call *c, hod_tensor *out)
 
 static hod_tensor *scanned(hod_op op, hod_tensor *x, int64_t dim, bool reverse)
 {
-    if (!x)
+    if (!x) /* a derivative's, of what failed */
         return NULL;
     if (x->dtype > HOD_BF16)
         x = hod__cast_to(x, HOD_I64);
@@ -115,7 +115,7 @@ static hod_tensor *scanned(hod_op op, hod_tensor *x, int64_t dim, bool reverse)
 
 static hod_tensor *along(hod_op op, hod_tensor *x, int dim)
 {
-    if (!x)
+    if (hod__null(hod__op_info[op].name, "x", x))
         return NULL;
     int d = hod__dim(hod__op_info[op].name, dim, HOD_MAX(x->ndim, 1));
     return d < 0 ? NULL : scanned(op, x, d, false);

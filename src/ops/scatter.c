@@ -17,7 +17,7 @@ typedef struct walk {
     const int64_t *index;
     int64_t size;          /* of the indexed dimension */
     bool checked;          /* already, as a whole */
-    bool outside;          /* an index was: written with true only */
+    _Atomic bool outside;  /* an index was */
     char *other, *indexed; /* y and x of gather, b and y of scatter */
 } walk;
 

@@ -6,7 +6,7 @@
 
 /* Does the type hold the number? Unsigned ones wrap the negative of what they hold, so that adding
  * -1 takes 1 away; a bool holds whether it is 0. */
-static bool holds(hod_dtype dtype, double value)
+bool hod__holds(hod_dtype dtype, double value)
 {
     static const double end[HOD_DTYPES] = {
         [HOD_I64] = 0x1p63, [HOD_I32] = 0x1p31, [HOD_U8] = 0x1p8};
@@ -15,7 +15,7 @@ static bool holds(hod_dtype dtype, double value)
 
 hod_tensor *hod_full(hod_dtype dtype, hod_shape shape, double value)
 {
-    if (!holds(dtype, value))
+    if (!hod__holds(dtype, value))
         return HOD_FAIL(ARGUMENT, "full: %g is outside %s", value, hod_dtype_name(dtype));
     hod_attrs a;
     memset(&a, 0, sizeof a);
@@ -27,7 +27,9 @@ hod_tensor *hod_full(hod_dtype dtype, hod_shape shape, double value)
 
 hod_tensor *hod_full_like(hod_tensor *x, double value)
 {
-    return x ? hod_full((hod_dtype)x->dtype, hod_tensor_shape(x), value) : NULL;
+    return hod__null("full_like", "x", x)
+               ? NULL
+               : hod_full((hod_dtype)x->dtype, hod_tensor_shape(x), value);
 }
 
 hod_tensor *hod_iota(hod_dtype dtype, hod_shape shape, int dim)
@@ -157,7 +159,9 @@ hod_tensor *hod_square(hod_tensor *x)
 
 hod_tensor *hod_cast(hod_tensor *x, hod_dtype dtype)
 {
-    if (x && (unsigned)dtype >= HOD_DTYPES)
+    if (hod__null("cast", "x", x))
+        return NULL;
+    if ((unsigned)dtype >= HOD_DTYPES)
         return HOD_FAIL(ARGUMENT, "cast: no element type %d", (int)dtype);
     return hod__cast_to(x, dtype);
 }

@@ -74,7 +74,7 @@ hod_tensor *hod__vjp_norm2(const hod_vjp *v, int i)
 hod_tensor *hod_norm_over(hod_tensor *x, double p, hod_shape dims, bool keepdim)
 {
     hod_tensor *c = hod__computed(x);
-    if (!c)
+    if (hod__null("norm", "x", x) || !c)
         return NULL;
     if (isnan(p))
         return HOD_FAIL(ARGUMENT, "norm: power %g", p);
@@ -97,7 +97,7 @@ hod_tensor *hod_norm_over(hod_tensor *x, double p, hod_shape dims, bool keepdim)
 
 hod_tensor *hod_norm(hod_tensor *x, double p)
 {
-    return x ? hod_norm_over(x, p, all_dims(x), false) : NULL;
+    return hod__null("norm", "x", x) ? NULL : hod_norm_over(x, p, all_dims(x), false);
 }
 
 /* ---- extremes with their place ---- */

@@ -154,8 +154,10 @@ static int run(const hod_op_call *c, hod_tensor *out, int64_t n, int64_t cost,
         return HOD_FAIL_RC(ARGUMENT, "%s: into a strided tensor", hod__op_name(c));
     if (hod_tensor_numel(out) == 0)
         return 0;
+    if (count_windows(hod__op_name(c), job.a, job.windows) != 0)
+        return -1;
     hod_tensor *from = hod__eval_row_major(c->in[0]);
-    if (!from || count_windows(hod__op_name(c), job.a, job.windows) != 0)
+    if (!from)
         return -1;
     job.from = hod_tensor_numel(from) > 0 ? hod__data(from) : NULL;
     job.to = hod__data(out);
