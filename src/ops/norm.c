@@ -127,7 +127,7 @@ static hod_tensor *standardised(hod_tensor *x, hod_shape dims, double eps)
 /* v (C) as (C,1,...): broadcasts along the dimensions behind the channels of x. */
 static hod_tensor *per_channel(const char *name, hod_tensor *v, const hod_tensor *x)
 {
-    if (!v)
+    if (hod__null(name, "weights or biases", v))
         return NULL;
     if (v->ndim != 1 || v->shape[0] != x->shape[1])
         return HOD_FAIL(ARGUMENT, "%s: %s for the channels of %s", name, HOD_SHAPE_TEXT(v),
@@ -362,7 +362,9 @@ static bool has_batch(const hod_tensor *x)
 
 hod_tensor *hod_batch_norm_train_plain(hod_tensor *x, double eps)
 {
-    hod_tensor *c = x && has_batch(x) ? hod__computed(x) : NULL;
+    if (hod__null("batch_norm_train_plain", "x", x) || !has_batch(x))
+        return NULL;
+    hod_tensor *c = hod__computed(x);
     if (!c)
         return NULL;
     if (one_row(c, NULL, NULL))

@@ -198,7 +198,10 @@ hod_tensor *hod_bincount(hod_tensor *x, int64_t least)
 
 hod_tensor *hod_bincount_weighted(hod_tensor *x, hod_tensor *weights, int64_t least)
 {
-    return x && weights ? bins(x, weights, least) : NULL;
+    return hod__null("bincount_weighted", "x", x) ||
+                   hod__null("bincount_weighted", "weights", weights)
+               ? NULL
+               : bins(x, weights, least);
 }
 
 static hod_unique_values all_or_none(hod_unique_values u)

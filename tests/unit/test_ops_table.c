@@ -306,7 +306,7 @@ TEST(ops_errors_say_what_and_where)
     ERROR_IS("sum: no dimension 2 in a tensor of 2", hod_sum_dims(a, 2));
     ERROR_IS("sum: dimension 1 named twice", hod_sum_dims(a, 1, -1));
     ERROR_IS("expand: (4) does not repeat to (5)", hod_expand(b, HOD_SHAPE(5)));
-    ERROR_IS("concat: f32 (4) behind f32 (2,3) along dimension 0",
+    ERROR_IS("concat: input 1 is (4), input 0 is (2,3): 1 dimensions and 2",
              hod_concat(2, (hod_tensor *[]){a, b}, 0));
     ERROR_IS("conv2d: (2,3) with weights (4): four dimensions each are wanted", hod_conv2d(a, b));
     ERROR_IS("conv2d: (1,3,8,8) with weights (4,2,3,3): 1 groups of channels do not fit",
