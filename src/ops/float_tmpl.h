@@ -366,7 +366,7 @@ R_FN float r_pow(float a, float b)
 /* Is the quotient small enough for r_fmod_near? */
 R_FN int r_is_near(float a, float b)
 {
-    return (r_abs(a) < 0x1p23f * r_abs(b)) & (r_abs(b) < r_highest);
+    return (int)(r_abs(a) < 0x1p23f * r_abs(b)) & (int)(r_abs(b) < r_highest);
 }
 
 /* What a leaves of multiples of b, with the sign of a; exact. The rounded quotient, cut to an
@@ -387,7 +387,7 @@ R_FN float r_fmod(float a, float b)
  * the remainder is a multiple of b, up to rounding. */
 R_FN float r_remainder_from(float m, float b)
 {
-    return (m != 0) & ((b < 0) != (m < 0)) ? m + b : m;
+    return ((int)(m != 0) & (int)((b < 0) != (m < 0))) ? m + b : m;
 }
 
 R_FN float r_floor_divide_from(float m, float a, float b)
