@@ -95,7 +95,7 @@ static inline void T(take_greatest)(int64_t n, int64_t step, const elem *restric
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
         elem v = x[i * step], m = most[i];
-        most[i] = (v <= m) | (m != m) ? m : v; /* NaN is no less than any, and stays */
+        most[i] = ((v <= m) | (m != m)) ? m : v; /* NaN is no less than any, and stays */
     }
 }
 

@@ -35,7 +35,7 @@ static hod_tensor *f32(hod_tensor *x)
 
 static hod_tensor *product(hod_tensor *a, bool ta, hod_tensor *b, bool tb)
 {
-    hod_attrs m = {.matmul = {ta, tb}};
+    hod_attrs m = {.matmul = {.ta = ta, .tb = tb}};
     return hod__op(HOD_OP_matmul, &m, 2, (hod_tensor *[]){a, b});
 }
 
