@@ -44,30 +44,41 @@ static int64_t ignored_label(const hod_cross_entropy_options *o)
     return o->ignore_zero ? 0 : o->ignore_index ? o->ignore_index : -100;
 }
 
+/* The labels as i64: where they lie, or a copy in *room. NULL with an error. */
+static const int64_t *read_labels(const hod_tensor *target, int64_t n, int64_t **room)
+{
+    *room = NULL;
+    if (target->dtype == HOD_I64 && hod__is_row_major(target))
+        return hod__data(target);
+    *room = hod__alloc((size_t)n, sizeof **room);
+    return *room && hod_read_ints(target, *room, n) == 0 ? *room : NULL;
+}
+
 /* Looks at the labels when they are there to be looked at. A label of a recorded step is an input,
  * and inputs are real. */
 static int check_labels(const char *name, const hod_tensor *target, int64_t classes, int64_t ignore,
                         bool *all_count)
 {
-    int64_t n = hod_tensor_numel(target);
+    int64_t n = hod_tensor_numel(target), *room;
     if (!target->storage->data || n == 0)
         return 0;
-    int64_t *label = hod__alloc((size_t)n, sizeof *label);
-    if (!label)
-        return -1;
-    int rc = hod_read_ints(target, label, n);
-    int64_t ignored = 0;
-    for (int64_t i = 0; i < n; i++)
-        ignored += label[i] == ignore;
+    const int64_t *label = read_labels(target, n, &room);
+    int64_t ignored = 0, outside = 0;
+    for (int64_t i = 0; label && i < n; i++) {
+        bool skipped = label[i] == ignore;
+        ignored += skipped;
+        outside += !skipped & ((uint64_t)label[i] >= (uint64_t)classes);
+    }
     *all_count = ignored == 0;
-    for (int64_t i = 0; i < n && rc == 0; i++)
+    int rc = label ? 0 : -1;
+    for (int64_t i = 0; outside > 0 && rc == 0; i++)
         if ((label[i] < 0 || label[i] >= classes) && label[i] != ignore)
             rc = HOD_FAIL_RC(VALUE,
                              "%s: label %lld of row %lld is outside 0..%lld and is not the ignored "
                              "%lld",
                              name, (long long)label[i], (long long)i, (long long)classes - 1,
                              (long long)ignore);
-    free(label);
+    free(room);
     return rc;
 }
 
