@@ -71,6 +71,8 @@ typedef struct hod_rows {
     hod_norm_rows norm[2];                   /* f32, f64 */
     const hod_loss_row *loss[2];             /* f32, f64: [loss] */
     void (*uniform)(int64_t n, float *out, uint64_t key, uint64_t stream, uint64_t index);
+    /* The 8 bytes of `word`, over and over. */
+    void (*fill)(int64_t bytes, void *out, uint64_t word);
 } hod_rows;
 
 extern const hod_rows hod__rows_plain, hod__rows_v3, hod__rows_v4;

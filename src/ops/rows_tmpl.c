@@ -92,6 +92,14 @@ static void uniform_row(int64_t n, float *out, uint64_t key, uint64_t stream, ui
         out[e] = r_uniform(key, stream, index, (uint64_t)e);
 }
 
+static void fill_row(int64_t bytes, void *out, uint64_t word)
+{
+    char *to = out;
+    for (int64_t i = 0; i < bytes / 8; i++)
+        memcpy(to + 8 * i, &word, 8);
+    memcpy(to + bytes / 8 * 8, &word, (size_t)(bytes % 8));
+}
+
 #define OF_EACH_TYPE(table)                                                                        \
     {                                                                                              \
         [HOD_F32] = table##_f32, [HOD_F64] = table##_f64, [HOD_F16] = table##_f16,                 \
@@ -117,4 +125,5 @@ const hod_rows ROWS = {
     .norm = {{norm_f32, norm_back_f32, norm_back_rows_f32, norm_across_f32, norm_across_back_f32},
              {norm_f64, norm_back_f64, norm_back_rows_f64, norm_across_f64, norm_across_back_f64}},
     .uniform = uniform_row,
+    .fill = fill_row,
 };

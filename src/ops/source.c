@@ -34,13 +34,20 @@ static uint64_t as_element(hod_dtype dtype, double value)
     return e.bits;
 }
 
+static uint64_t repeated(uint64_t element, size_t size)
+{
+    for (; size < 8; size *= 2)
+        element |= element << 8 * size;
+    return element;
+}
+
 enum { PARALLEL_ELEMENTS = 65536 };
 
 typedef struct source_job {
     hod_iter it;
     char *to;
     hod_dtype dtype;
-    uint64_t element; /* full */
+    uint64_t element; /* full; repeated up to 8 bytes */
 } source_job;
 
 #define FILL(type)                                                                                 \
@@ -61,6 +68,10 @@ static void fill_rows(void *context, int64_t begin, int64_t end)
         hod__iter_row(&job->it, row, offset);
         size_t size = hod_dtype_bytes(job->dtype);
         char *to = job->to + offset[0] * (int64_t)size;
+        if (stride == 1) {
+            hod__rows()->fill(n * (int64_t)size, to, job->element);
+            continue;
+        }
         switch (size) {
         case 1: FILL(uint8_t) break;
         case 2: FILL(uint16_t) break;
@@ -81,7 +92,9 @@ static void fill_line(void *context, int64_t begin, int64_t end)
 
 int hod__eval_full(const hod_op_call *c, hod_tensor *out)
 {
-    source_job job = {.dtype = out->dtype, .element = as_element(out->dtype, c->attrs->full.value)};
+    uint64_t element = as_element(out->dtype, c->attrs->full.value);
+    source_job job = {.dtype = out->dtype,
+                      .element = repeated(element, hod_dtype_bytes(out->dtype))};
     hod__iter_begin(&job.it, out->ndim, out->shape, 1, (const hod_tensor *[]){out});
     if (job.it.n == 0)
         return 0;

@@ -402,6 +402,28 @@ TEST(ops_rows_reduce_the_same_for_every_instruction_set)
         CHECK(whole[k] == whole[0] && row[k] == row[0] && column[k] == column[0]);
 }
 
+/* A constant lies in words of 8 bytes, and in what is left of one; strided it is written element by
+ * element. */
+TEST(ops_full_is_the_same_at_every_size)
+{
+    for (int k = 0; k < 3 && hod__rows_of(k); k++)
+        for (hod_dtype t = 0; t < HOD_DTYPES; t++)
+            for (int64_t n = 1; n < 80; n = n * 3 / 2 + 1) {
+                hod__rows_use(hod__rows_of(k));
+                hod_tensor *dense = hod_full(t, HOD_SHAPE(n + 2), 1);
+                hod_tensor *two = hod_full(t, HOD_SHAPE(n), 2);
+                CHECK(hod__assign(hod_slice(dense, 0, 1, n + 1), two));
+                hod_tensor *sum = hod_sum(hod_cast(dense, HOD_F64));
+                NEAR(hod_item(sum), t == HOD_BOOL ? n + 2 : 2 * n + 2, 0);
+                hod_tensor *columns = hod_full(t, HOD_SHAPE(n, 3), 1);
+                hod_attrs a = {.full = {.value = 0}};
+                CHECK(hod__op_eval_into(HOD_OP_full, &a, 0, NULL, hod_slice(columns, 1, 1, 2)) ==
+                      0);
+                NEAR(hod_item(hod_sum(hod_cast(columns, HOD_F64))), 2 * n, 0);
+            }
+    hod__rows_use(NULL);
+}
+
 TEST(ops_arithmetic_on_a_bool_is_in_i64)
 {
     hod_tensor *x = hod_from_floats((float[]){1, -1}, HOD_SHAPE(2)), *flag = hod_gt_scalar(x, 0);
