@@ -88,7 +88,7 @@ R_FN float r_gelu(float x)
     i32 k;
     float q = r_expm1_parts(upper * upper * -0.5f, (a - upper) * (a + upper) * -0.5f, &k);
     float h = r_scaled_down(R_MA(a, q, a) / R_MA(a, v, 2.0f), k);
-    float y = (x < 0 ? -0.0f : x) - h;
+    float y = x < 0 ? -h : x - h; /* not (x < 0 ? -0 : x) - h, where clang 14 loses the sign of 0 */
     return x == r_lowest ? R_NAN : y;
 }
 
