@@ -352,16 +352,14 @@ static hod_tensor *attend(hod_tensor *q, hod_tensor *k, hod_tensor *v, hod_tenso
 static hod_tensor *brought(hod_tensor *q, hod_tensor *k, hod_tensor *v, hod_tensor *mask,
                            hod_attention_options o)
 {
-    hod_dtype t = hod__promote(q, k);
-    bool half = hod__widened(t) != t && (hod_dtype)v->dtype == t;
-    hod_dtype in = t == HOD_F64 || v->dtype == HOD_F64 ? HOD_F64 : HOD_F32;
+    hod_dtype t = hod__promote_all(3, (hod_tensor *[]){q, k, v});
+    hod_dtype in = t == HOD_F64 ? HOD_F64 : HOD_F32;
     if (mask->dtype != HOD_BOOL)
         mask = hod__cast_to(mask, in);
     q = hod__cast_to(q, in);
     k = hod__cast_to(k, in);
     v = hod__cast_to(v, in);
-    hod_tensor *y = q && k && v && mask ? attend(q, k, v, mask, o) : NULL;
-    return half && y ? hod__cast_to(y, t) : y;
+    return q && k && v && mask ? hod__narrowed(attend(q, k, v, mask, o), t) : NULL;
 }
 
 hod_tensor *hod_attention_with(hod_tensor *q, hod_tensor *k, hod_tensor *v, hod_attention_options o)

@@ -387,10 +387,8 @@ hod_tensor *hod_einsum_of(const char *equation, int n, hod_tensor *const *x)
     }
     if (read_formula(&f) != 0)
         return NULL;
-    bool halves = true; /* sums and products on the way are not rounded to 16 bits */
     for (int k = 0; k < n; k++) {
-        halves = halves && x[k]->dtype == x[0]->dtype;
-        if (n > 2)
+        if (n > 2) /* products on the way are not rounded to 16 bits */
             f.in[k].x = hod__computed(x[k]);
         if (f.in[k].x)
             take_diagonals(&f.in[k]);
@@ -402,7 +400,7 @@ hod_tensor *hod_einsum_of(const char *equation, int n, hod_tensor *const *x)
         y = contracted(&f, y, f.in[k], k + 1);
     drop(&f, &y, NULL, n);
     hod_tensor *out = y.x ? ordered(&y, &f.out) : NULL;
-    return out && halves ? hod__like(out, x[0]) : out;
+    return hod__narrowed(out, hod__promote_all(n, x));
 }
 
 /* ---- by name ---- */
@@ -416,14 +414,6 @@ hod_tensor *hod_outer(hod_tensor *a, hod_tensor *b)
     return a && b && a->dtype <= HOD_BF16 && b->dtype <= HOD_BF16
                ? hod_matmul(hod_unsqueeze(a, 1), hod_unsqueeze(b, 0))
                : hod_mul(hod_unsqueeze(a, 1), b);
-}
-
-static bool of_one_type(int n, hod_tensor *const *x)
-{
-    for (int i = 1; i < n; i++)
-        if (x[i]->dtype != x[0]->dtype)
-            return false;
-    return true;
 }
 
 hod_tensor *hod_addmm(hod_tensor *c, hod_tensor *a, hod_tensor *b, double beta, double alpha)
@@ -441,7 +431,7 @@ hod_tensor *hod_addmm(hod_tensor *c, hod_tensor *a, hod_tensor *b, double beta, 
     y = alpha == 1 ? y : hod_mul_scalar(y, alpha);
     if (beta != 0)
         y = hod_add(beta == 1 ? c : hod_mul_scalar(hod__computed(c), beta), y);
-    return of_one_type(3, (hod_tensor *[]){a, b, beta == 0 ? a : c}) ? hod__like(y, a) : y;
+    return hod__narrowed(y, hod__promote_all(beta == 0 ? 2 : 3, (hod_tensor *[]){a, b, c}));
 }
 
 /* x's matrices, repeated in a batch of n dimensions. */
@@ -452,12 +442,6 @@ static hod_tensor *batched(hod_tensor *x, int n, const int64_t *batch)
     s.d[n + 1] = x->shape[x->ndim - 1];
     memcpy(s.d, batch, (size_t)n * sizeof *batch);
     return hod_expand(x, s);
-}
-
-/* What was computed in f32 where t is a 16-bit type. */
-static hod_tensor *narrowed(hod_tensor *y, hod_dtype t)
-{
-    return hod__widened(t) != t ? hod__cast_to(y, t) : y;
 }
 
 hod_tensor *hod_cdist(hod_tensor *x, hod_tensor *y, double p)
@@ -479,10 +463,10 @@ hod_tensor *hod_cdist(hod_tensor *x, hod_tensor *y, double p)
         hod__broadcast(x->ndim - 2, x->shape, y->ndim - 2, y->shape, &n, batch)) {
         hod_attrs attrs = {.pairs = {.power = (int64_t)p, .root = p == 2}};
         hod_tensor *in[] = {batched(a, n, batch), batched(b, n, batch)};
-        return narrowed(hod__op(HOD_OP_pairs, &attrs, 2, in), t);
+        return hod__narrowed(hod__op(HOD_OP_pairs, &attrs, 2, in), t);
     }
     hod_tensor *d = hod_sub(hod_unsqueeze(a, -2), hod_unsqueeze(b, -3));
-    return narrowed(hod_norm_over(d, p, HOD_SHAPE(-1), false), t);
+    return hod__narrowed(hod_norm_over(d, p, HOD_SHAPE(-1), false), t);
 }
 
 /* f32 of 16-bit operands. */
@@ -505,7 +489,7 @@ static hod_tensor *bilinear(hod_tensor *x1, hod_tensor *x2, hod_tensor *w)
 hod_tensor *hod_bilinear_nobias(hod_tensor *x1, hod_tensor *x2, hod_tensor *w)
 {
     hod_tensor *y = bilinear(x1, x2, w);
-    return y && of_one_type(3, (hod_tensor *[]){x1, x2, w}) ? hod__like(y, x1) : y;
+    return y ? hod__narrowed(y, hod__promote_all(3, (hod_tensor *[]){x1, x2, w})) : NULL;
 }
 
 hod_tensor *hod_bilinear(hod_tensor *x1, hod_tensor *x2, hod_tensor *w, hod_tensor *b)
@@ -516,6 +500,5 @@ hod_tensor *hod_bilinear(hod_tensor *x1, hod_tensor *x2, hod_tensor *w, hod_tens
     if (b->ndim != 1 || b->shape[0] != w->shape[0])
         return HOD_FAIL(ARGUMENT, "bilinear: bias %s with weights %s", HOD_SHAPE_TEXT(b),
                         HOD_SHAPE_TEXT(w));
-    y = hod_add(y, b);
-    return of_one_type(4, (hod_tensor *[]){x1, x2, w, b}) ? hod__like(y, x1) : y;
+    return hod__narrowed(hod_add(y, b), hod__promote_all(4, (hod_tensor *[]){x1, x2, w, b}));
 }

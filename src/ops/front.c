@@ -22,8 +22,8 @@ static hod_dtype wider(hod_dtype a, hod_dtype b)
     return rank[a] > rank[b] ? a : b;
 }
 
-/* Of any number of tensors: the widest of those that rank highest. */
-static hod_dtype promoted(int n, hod_tensor *const *in)
+/* The widest of those that rank highest. */
+hod_dtype hod__promote_all(int n, hod_tensor *const *in)
 {
     int highest = -1;
     hod_dtype dtype = HOD_F32;
@@ -40,7 +40,7 @@ static hod_dtype promoted(int n, hod_tensor *const *in)
 
 hod_dtype hod__promote(hod_tensor *a, hod_tensor *b)
 {
-    return promoted(2, (hod_tensor *[]){a, b});
+    return hod__promote_all(2, (hod_tensor *[]){a, b});
 }
 
 hod_tensor *hod__cast_to(hod_tensor *t, hod_dtype dtype)
@@ -88,7 +88,7 @@ static hod_tensor *ternary(hod_op op, hod_tensor *a, hod_tensor *b, hod_tensor *
     uint32_t flags = hod__op_info[op].flags;
     bool chooses = flags & HOD_OPF_CHOOSES;
     hod_tensor *in[] = {a, b, c};
-    hod_dtype t = promoted(3 - chooses, in + chooses);
+    hod_dtype t = hod__promote_all(3 - chooses, in + chooses);
     if (!chooses)
         t = computed_in(flags, t);
     in[0] = hod__cast_to(a, chooses ? HOD_BOOL : t);

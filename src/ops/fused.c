@@ -144,8 +144,9 @@ static void run(lines_job *job, hod_tensor *const *in, const hod_tensor *out, co
                   run_turned, job);
 }
 
-int hod__eval_lines_along(const hod_op_call *c, hod_tensor *out, int dim)
+int hod__eval_lines(const hod_op_call *c, hod_tensor *out)
 {
+    int dim = (int)c->attrs->dim.dim;
     hod_tensor *in[HOD_FUSED_INPUTS] = {NULL};
     hod_meta x = hod__meta(c->in[0]);
     lines_job job = {.call = {.lines = hod__lines(&x, dim), .attrs = c->attrs}};
@@ -158,9 +159,4 @@ int hod__eval_lines_along(const hod_op_call *c, hod_tensor *out, int dim)
         run(&job, in, out, &x, dim);
     hod__release_inputs(c, in);
     return rc;
-}
-
-int hod__eval_lines(const hod_op_call *c, hod_tensor *out)
-{
-    return hod__eval_lines_along(c, out, (int)c->attrs->dim.dim);
 }

@@ -46,7 +46,6 @@ int hod__shape_one_a_line(const hod_op_call *c, const hod_meta *in, hod_meta *ou
 
 /* Runs the row's kernel over the lines of the first input along attrs.dim, several in parallel. */
 int hod__eval_lines(const hod_op_call *c, hod_tensor *out);
-int hod__eval_lines_along(const hod_op_call *c, hod_tensor *out, int dim);
 
 /* Losses of elements; their composition is loss_each.c's, and so is their slope, by operators: for
  * the prediction x (i 0) or the target t. */

@@ -7,19 +7,19 @@
 #include "ops/fused.h"
 #include <math.h>
 
-static bool is_half(const hod_tensor *x)
-{
-    return x->dtype == HOD_F16 || x->dtype == HOD_BF16;
-}
-
 hod_tensor *hod__computed(hod_tensor *x)
 {
-    return x && (is_half(x) || x->dtype > HOD_BF16) ? hod__cast_to(x, HOD_F32) : x;
+    return x && x->dtype != HOD_F64 ? hod__cast_to(x, HOD_F32) : x;
+}
+
+hod_tensor *hod__narrowed(hod_tensor *y, hod_dtype t)
+{
+    return hod__widened(t) != t ? hod__cast_to(y, t) : y;
 }
 
 hod_tensor *hod__like(hod_tensor *y, const hod_tensor *x)
 {
-    return x && is_half(x) ? hod__cast_to(y, (hod_dtype)x->dtype) : y;
+    return x ? hod__narrowed(y, (hod_dtype)x->dtype) : y;
 }
 
 /* Elements that a reduction over dims folds into one; -1 with an error. */

@@ -104,11 +104,6 @@ static void prepare(norm_job *job, const hod_op_call *c, hod_tensor *const *in, 
     job->call.y = hod__data(out);
 }
 
-static void release(const hod_op_call *c, hod_tensor **in)
-{
-    hod__release_inputs(c, in);
-}
-
 int hod__eval_norm(const hod_op_call *c, hod_tensor *out)
 {
     hod_tensor *in[HOD_FUSED_INPUTS] = {NULL};
@@ -123,7 +118,7 @@ int hod__eval_norm(const hod_op_call *c, hod_tensor *out)
         int64_t steps = steps_of(job.call.attrs);
         hod__parallel(steps, grain_of(job.call.attrs, steps), run_steps, &job);
     }
-    release(c, in);
+    hod__release_inputs(c, in);
     return rc;
 }
 
@@ -161,7 +156,7 @@ int hod__eval_norm_back(const hod_op_call *c, hod_tensor *out)
             put_sums(&job, k, out, hod_tensor_numel(in[0]));
     }
     free(job.sums);
-    release(c, in);
+    hod__release_inputs(c, in);
     return rc;
 }
 

@@ -55,14 +55,12 @@ hod_tensor *hod__matmul_wide(hod_tensor *a, hod_tensor *b)
     return product(a, b, true);
 }
 
-/* wide + b in the type that narrow operands (of type t) and b make. */
-static hod_tensor *with_bias(hod_tensor *wide, hod_tensor *b, hod_dtype t)
+/* wide, the product of x and w, + b, in the type that the three make. */
+static hod_tensor *with_bias(hod_tensor *wide, hod_tensor *x, hod_tensor *w, hod_tensor *b)
 {
-    if (!wide || !b)
-        return NULL;
-    bool narrow = hod__widened(t) != t && (b->dtype == t || b->dtype > HOD_BF16);
-    hod_tensor *y = hod_add(wide, b);
-    return narrow ? hod__cast_to(y, t) : y;
+    return wide && b
+               ? hod__narrowed(hod_add(wide, b), hod__promote_all(3, (hod_tensor *[]){x, w, b}))
+               : NULL;
 }
 
 static hod_tensor *linear(hod_tensor *x, hod_tensor *w, bool wide)
@@ -93,7 +91,7 @@ hod_tensor *hod_linear(hod_tensor *x, hod_tensor *w, hod_tensor *b)
     if (b->ndim != 1 || b->shape[0] != w->shape[0])
         return HOD_FAIL(ARGUMENT, "linear: bias %s with weights %s, wanted (%lld)",
                         HOD_SHAPE_TEXT(b), HOD_SHAPE_TEXT(w), (long long)w->shape[0]);
-    return with_bias(y, b, hod__promote(x, w));
+    return with_bias(y, x, w, b);
 }
 
 /* ---- images ---- */
@@ -113,16 +111,16 @@ static void quad(int64_t all, const int64_t apart[4], int64_t out[4])
         out[i] = given ? apart[i] : all;
 }
 
-/* y (N,O,H,W), wide where t is narrow, + b (O). */
-static hod_tensor *with_channels_bias(const char *name, hod_tensor *y, const hod_tensor *w,
-                                      hod_tensor *b, hod_dtype t)
+/* y (N,O,H,W), the wide convolution of x with w, + b (O). */
+static hod_tensor *with_channels_bias(const char *name, hod_tensor *y, hod_tensor *x, hod_tensor *w,
+                                      hod_tensor *b)
 {
     if (!y)
         return NULL;
     if (b->ndim != 1 || b->shape[0] != y->shape[1])
         return HOD_FAIL(ARGUMENT, "%s: bias %s with weights %s, wanted (%lld)", name,
                         HOD_SHAPE_TEXT(b), HOD_SHAPE_TEXT(w), (long long)y->shape[1]);
-    return with_bias(y, hod_reshape(b, HOD_SHAPE(b->shape[0], 1, 1)), t);
+    return with_bias(y, x, w, hod_reshape(b, HOD_SHAPE(b->shape[0], 1, 1)));
 }
 
 /* Elements of a line as an image of one row, and back. */
@@ -226,7 +224,7 @@ hod_tensor *hod_conv_transpose2d_with(hod_tensor *x, hod_tensor *w, hod_conv_tra
     for (int i = 0; i < 2; i++)
         if (s[i].beyond > 0)
             y = hod_pad(y, 2 + i, 0, s[i].beyond, 0);
-    return o.bias ? with_channels_bias("conv_transpose2d", y, w, o.bias, t) : y;
+    return o.bias ? with_channels_bias("conv_transpose2d", y, x, w, o.bias) : y;
 }
 
 hod_tensor *hod_conv_transpose1d_with(hod_tensor *x, hod_tensor *w, hod_conv_transpose1d_options o)
@@ -279,7 +277,7 @@ hod_tensor *hod_conv2d_with(hod_tensor *x, hod_tensor *w, hod_conv2d_options o)
     a.conv.wide = o.bias && hod__widened(t) != t;
     hod_tensor *y =
         hod__op(HOD_OP_conv2d, &a, 2, (hod_tensor *[]){hod__cast_to(x, t), hod__cast_to(w, t)});
-    return o.bias ? with_channels_bias("conv2d", y, w, o.bias, t) : y;
+    return o.bias ? with_channels_bias("conv2d", y, x, w, o.bias) : y;
 }
 
 hod_tensor *hod_add_channels(hod_tensor *x, hod_tensor *b)

@@ -302,8 +302,7 @@ static const hod_folder T(folders)[HOD_OPS] = {
                        .rows = T(rows_##name),                                                     \
                        .columns = T(columns_##name),                                               \
                        .merge = T(merge_##name),                                                   \
-                       .put = T(put_##name),                                                       \
-                       .acc_bytes = sizeof(ACC_##name)},
+                       .put = T(put_##name)},
 #define REDUCE_INDEX(name, ...)                                                                    \
     [HOD_OP_##name] = {.index = T(index_##name),                                                   \
                        .index_columns = T(index_columns_##name),                                   \

@@ -32,7 +32,6 @@ typedef struct hod_folder {
     void (*merge)(void *acc, const void *other);
     void (*put)(void *out, int64_t apart, const void *accs, int64_t n);
     void (*rows)(void *out, int64_t apart, int64_t rows, int64_t n, const void *x, int64_t step);
-    size_t acc_bytes;
     int64_t (*index)(int64_t n, const void *x, int64_t s);
     void (*index_columns)(int64_t n, int64_t *at, const void *x, int64_t rows, int64_t step);
     bool (*takes)(const void *x, int64_t from, int64_t by);

@@ -57,8 +57,10 @@ static inline bool hod__options_hold(void)
 bool hod__holds(hod_dtype dtype, double value);
 /* hod_matmul, but f32 of 16-bit operands. */
 hod_tensor *hod__matmul_wide(hod_tensor *a, hod_tensor *b);
-/* x with integers and 16-bit floats as f32; and y brought back to x's type when that is one. */
+/* x with integers and 16-bit floats as f32; and y brought to type t, or x's, where that is one of
+ * 16 bits. */
 hod_tensor *hod__computed(hod_tensor *x);
+hod_tensor *hod__narrowed(hod_tensor *y, hod_dtype t);
 hod_tensor *hod__like(hod_tensor *y, const hod_tensor *x);
 
 /* ---- for kernels ---- */

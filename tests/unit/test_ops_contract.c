@@ -1,6 +1,7 @@
 /* Contractions that are compositions: what they are by definition, and what they refuse. PyTorch's
  * cases are in tests/golden. */
 #include "harness.h"
+#include <hod/attention.h>
 #include <hod/autograd.h>
 #include <hod/functional.h>
 #include <math.h>
@@ -71,6 +72,26 @@ TEST(contract_a_bias_is_added_before_rounding)
     EQ_INT(hod_tensor_dtype(linear), HOD_BF16);
     ERROR_IS("conv2d: bias (6) with weights (4,6,3,2), wanted (4)",
              hod_conv2d(x, w, .bias = hod_zeros(HOD_F32, HOD_SHAPE(6))));
+}
+
+/* What is kept wide on the way comes back in the type that all inputs make. */
+TEST(contract_results_are_of_the_promoted_type)
+{
+    hod_tensor *h = hod_full(HOD_BF16, HOD_SHAPE(2, 2), 1),
+               *f = hod_full(HOD_F32, HOD_SHAPE(2, 2), 1);
+    hod_tensor *i = hod_full(HOD_I64, HOD_SHAPE(2, 2), 1), *f16 = hod_cast(h, HOD_F16);
+    hod_tensor *number = hod_full(HOD_F32, HOD_SHAPE(), 1),
+               *row = hod_full(HOD_F32, HOD_SHAPE(2), 1);
+    EQ_INT(hod_tensor_dtype(hod_addmm(number, h, h, 1, 2)), HOD_BF16);
+    EQ_INT(hod_tensor_dtype(hod_addmm(f, h, h, 1, 2)), HOD_F32);
+    EQ_INT(hod_tensor_dtype(hod_addmm(f, h, i, 0, 2)), HOD_BF16);
+    EQ_INT(hod_tensor_dtype(hod_einsum("ij,jk->i", h, i)), HOD_BF16);
+    EQ_INT(hod_tensor_dtype(hod_einsum("ij,jk->i", h, f16)), HOD_F32);
+    EQ_INT(hod_tensor_dtype(hod_linear(h, i, hod_cast(row, HOD_BF16))), HOD_BF16);
+    EQ_INT(hod_tensor_dtype(hod_linear(h, h, row)), HOD_F32);
+    EQ_INT(hod_tensor_dtype(hod_cdist(h, f16, 2)), HOD_F32);
+    EQ_INT(hod_tensor_dtype(hod_attention(h, h, f)), HOD_F32);
+    EQ_INT(hod_tensor_dtype(hod_attention(h, h, h)), HOD_BF16);
 }
 
 TEST(contract_same_keeps_the_size)
