@@ -56,4 +56,4 @@ clean:               ## remove every build directory
 	@rm -rf build build-*
 
 help:
-	@sed -n 's/^\([a-z ]*\):.*## /  make \1\t/p' Makefile | expand -t 30
+	@sed -n 's/^\([a-z -]*\):.*## /  make \1\t/p' Makefile | expand -t 30

@@ -1,5 +1,6 @@
 /* An operator of one's own and hooks: fits a sine with an activation that hod does not have.
  *
+ *     cc custom_op.c $(pkg-config --cflags --libs hod) -lm
  *     custom_op [graph.dot]        dot -Tsvg graph.dot > graph.svg
  *
  * snake(x) = x + sin²(a x) / a (Ziyin et al., 2020), with a learned frequency a for each unit. It is

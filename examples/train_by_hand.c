@@ -1,5 +1,6 @@
 /* Trains a small residual network with a loop of one's own: what hod_trainer does, in the open.
  *
+ *     cc -I. examples/train_by_hand.c models/m*.c models/r*.c $(pkg-config --cflags --libs hod) -lm
  *     train_by_hand [prefix of the dataset] [updates]
  *
  * Forward and backward of a micro-batch are one compiled function. Its gradients add up in the

@@ -39,6 +39,13 @@ flags=$(PKG_CONFIG_PATH=$(dirname "$pc") pkg-config --cflags --libs hod)
 "$cc" -std=c17 -o "$root/user/plain" "$root/user/main.c" $flags
 LD_LIBRARY_PATH=$lib "$root/user/plain"
 
+# README's lines for it, with the prefix that was taken here.
+sed -n 's/^    \(export PKG_CONFIG_PATH=\|cc -o mlp \)/\1/p' README.md | sed "s#/opt/hod#$root/hod#; s#^cc #$cc #" \
+    > "$root/user/lines"
+[ "$(wc -l < "$root/user/lines")" = 2 ] || { echo "install.sh: README has no lines to build with"; exit 1; }
+sed -n '/^```c$/,/^```$/p' README.md | sed '/^```/d' > "$root/user/mlp.c"
+(cd "$root/user" && sh -e ./lines)
+
 for example in examples/*.c; do
     [ -f "$example" ] || continue
     models=$(find models -name '*.c' ! -name '*_tmpl.c')

@@ -15,9 +15,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define HOD_KIB(n) ((int64_t)(n) << 10)
-#define HOD_MIB(n) ((int64_t)(n) << 20)
-#define HOD_GIB(n) ((int64_t)(n) << 30)
+#define HOD_KIB(n) ((int64_t)((n) * 0x1p10))
+#define HOD_MIB(n) ((int64_t)((n) * 0x1p20))
+#define HOD_GIB(n) ((int64_t)((n) * 0x1p30))
 
 typedef struct hod_memory_stats {
     int64_t allocated, allocated_peak; /* bytes, each block rounded up to 64 */

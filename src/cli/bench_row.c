@@ -81,6 +81,16 @@ static void report_programs(const cli_run *r, bench_result *out)
     }
 }
 
+/* Fewer samples than a batch would leave no update to compare. */
+static int check_data(const cli_run *r)
+{
+    int64_t n = hod_dataset_count(r->train), batch = r->config.effective_batch;
+    if (n >= batch)
+        return 0;
+    hod_refuse("bench: %lld samples make no batch of %lld", (long long)n, (long long)batch);
+    return -1;
+}
+
 static int row_exact(cli_run *r, bool *exact)
 {
     hod_plan plan;
@@ -103,7 +113,7 @@ static int child_run(const bench_row *row, cli_run *r, bool show, bench_result *
         c->memory_budget = 0;
     out->loss = calloc((size_t)c->updates + 1, sizeof *out->loss);
     double *seconds = calloc((size_t)c->updates + 1, sizeof *seconds);
-    int rc = out->loss && seconds && cli_run_open(r) == 0 &&
+    int rc = out->loss && seconds && cli_run_open(r) == 0 && check_data(r) == 0 &&
                      hod_trainer_prepare(r->trainer, r->train) == 0 &&
                      row_exact(r, &out->exact) == 0
                  ? 0

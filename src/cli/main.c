@@ -61,6 +61,10 @@ static const cli_command *find_command(const char *name)
 
 static int no_command(const char *name, const char *kind)
 {
+    if (strcmp(name, "config") == 0 || strcmp(name, "models") == 0) {
+        fprintf(stderr, "hod: no %s \"%s\"; did you mean hod --help %s?\n", kind, name, name);
+        return CLI_USAGE;
+    }
     char words[128] = "config|models", near[64];
     for (int i = 0; i < COMMANDS; i++) {
         size_t at = strlen(words);

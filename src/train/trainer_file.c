@@ -9,6 +9,7 @@
  * sample. Nor is there one of the schedule, a function of the update's number. A checkpoint is
  * taken between two updates, when no gradient is present and no statistics are half pooled.
  */
+#include "optim/optim.h"
 #include "train/train.h"
 #include <stdio.h>
 
@@ -162,6 +163,11 @@ int hod_trainer_checkpoint(hod_trainer *t, const char *dir, int keep)
 
 /* ---- loading ---- */
 
+static const char *optimizer_name(int64_t kind)
+{
+    return kind >= 0 && kind < HOD_OPTIMIZERS ? hod__optim_rules[kind].name : "unknown";
+}
+
 /* Reads the notes; refuses what another run has written. */
 static int read_counters(const hod_tensor_file *f, const char *path, const hod_trainer *t,
                          counter c[COUNTERS])
@@ -175,7 +181,10 @@ static int read_counters(const hod_tensor_file *f, const char *path, const hod_t
         int64_t mine = c[i].value;
         if (!read_number(&text, &c[i].value) || *text || (i != SEED && c[i].value < 0))
             return HOD_FAIL_RC(FORMAT, "%s: the note \"%s\" is no count", path, c[i].name);
-        if ((i == SEED || i == EFFECTIVE_BATCH || i == OPTIMIZER) && c[i].value != mine)
+        if (i == OPTIMIZER && c[i].value != mine)
+            return HOD_FAIL_RC(ARGUMENT, "%s: %s is %s there, %s here", path, c[i].name,
+                               optimizer_name(c[i].value), optimizer_name(mine));
+        if ((i == SEED || i == EFFECTIVE_BATCH) && c[i].value != mine)
             return HOD_FAIL_RC(ARGUMENT, "%s: %s is %lld there, %lld here", path, c[i].name,
                                (long long)c[i].value, (long long)mine);
     }
@@ -188,8 +197,10 @@ static int read_steps(const hod_tensor_file *f, const char *path, int64_t n, int
     const char *text = hod_tensor_file_note(f, "steps");
     for (int64_t i = 0; i < n; i++)
         if (!read_number(&text, &out[i]) || out[i] < 0)
-            return HOD_FAIL_RC(FORMAT, "%s: the note \"steps\" has no %lld counts", path,
-                               (long long)n);
+            return HOD_FAIL_RC(ARGUMENT,
+                               "%s: is of another network: its steps are not those of the %lld "
+                               "parameters here",
+                               path, (long long)n);
     return 0;
 }
 

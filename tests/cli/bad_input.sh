@@ -118,9 +118,11 @@ refuses 'no option --nope' train in/tiny.yaml --nope
 refuses '"in/small.yaml" after "in/tiny.yaml"' train in/tiny.yaml in/small.yaml
 refuses 'no command "trian"; did you mean "train"' trian in/tiny.yaml
 refuses 'no command or subject "foo"' --help foo
+refuses 'no command "config"; did you mean hod --help config' config
 refuses 'unknown key "batch_size"; did you mean "effective_batch"' train in/tiny.yaml batch_size=4
 refuses 'unknown key "learning_rate"; did you mean "optimizer.lr"' train in/tiny.yaml learning_rate=1
 refuses 'a safetensors file has no step' inspect in/nowhere.safetensors --view trace
+refuses 'bench: 200 samples make no batch of 256' bench in/tiny.yaml effective_batch=256
 refuses '--updates needs a value' train in/tiny.yaml --updates
 refuses '--view nothing: wanted trace' inspect in/tiny.yaml --view nothing
 
@@ -130,3 +132,6 @@ gives 0 train in/tiny.yaml --updates 2
 refuses 'output run: holds checkpoints of another run' train in/tiny.yaml
 refuses 'run/checkpoints/update-00000002.safetensors: seed is 0 there, 1 here' \
     train in/tiny.yaml --resume seed=1
+refuses 'update-00000002.safetensors: optimizer is adamw there, sgd here' \
+    train in/tiny.yaml --resume optimizer.name=sgd
+refuses 'update-00000002.safetensors: is of another network' train in/tiny.yaml --resume model.layers=[16,16]
