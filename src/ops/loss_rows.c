@@ -1,31 +1,19 @@
-/* Losses of rows: overlap of masks, angles and distances of embeddings.
- *
- * A norm has no slope at 0, where its quotient would be 0/0: there the root is taken of 1 instead
- * and no gradient flows, which is PyTorch's subgradient as well.
+/* Losses of rows: overlap of masks, angles and distances of embeddings. Their norms are hod_norm's,
+ * through whose 0 no gradient flows. Each sum has a scope of its own, so that the next finds the
+ * temporaries' memory still in the cache.
  */
 #include "ops/loss_parts.h"
-#include <math.h>
 
 static hod_shape last_dim(void)
 {
     return HOD_SHAPE(-1);
 }
 
-/* y^power of y >= 0, with 0 and no slope at 0. */
-static hod_tensor *root(hod_tensor *y, double power)
+/* The sum of a b along the last dimension. */
+static hod_tensor *dot(hod_tensor *a, hod_tensor *b)
 {
-    if (!y)
-        return NULL;
-    hod_tensor *some = hod_gt_scalar(y, 0), *zero = hod__loss_number(y, 0);
-    hod_tensor *base = hod_where(some, y, hod__loss_number(y, 1));
-    hod_tensor *r = power == 0.5 ? hod_sqrt(base) : hod_pow_scalar(base, power);
-    hod_tensor *nan = hod_isnan(y); /* a NaN is not "some"; it must not become 0 */
-    return hod_where(some, r, hod_where(nan, y, zero));
-}
-
-static hod_tensor *length(hod_tensor *x, hod_shape dims, bool keep)
-{
-    return root(hod_sum_over(hod_square(x), dims, keep), 0.5);
+    HOD_SCOPE(s);
+    return hod_escape(hod_sum_over(a == b ? hod_square(a) : hod_mul(a, b), last_dim(), false));
 }
 
 /* ---- dice ---- */
@@ -45,7 +33,7 @@ hod_tensor *hod_dice_rows(hod_tensor *p, hod_tensor *target, double smooth)
         return HOD_FAIL(ARGUMENT, "dice: of %s with smooth %g", HOD_SHAPE_TEXT(p), smooth);
     hod_tensor *x = hod__loss_wide(flat(p));
     hod_tensor *t = hod__loss_like(flat(target), x);
-    hod_tensor *both = hod_sum_over(hod_mul(x, t), last_dim(), false);
+    hod_tensor *both = dot(x, t);
     hod_tensor *all = hod_sum_over(hod_add(x, t), last_dim(), false);
     hod_tensor *share =
         hod_div(hod_add_scalar(hod_mul_scalar(both, 2), smooth), hod_add_scalar(all, smooth));
@@ -70,8 +58,8 @@ hod_tensor *hod_cosine_similarity(hod_tensor *a, hod_tensor *b, int dim, double 
     if (d < 0)
         return NULL;
     hod_shape shape = hod_tensor_shape(ab), over = HOD_SHAPE(d);
-    hod_tensor *la = length(hod_expand(a, shape), over, false);
-    hod_tensor *lb = length(hod_expand(b, shape), over, false);
+    hod_tensor *la = hod_norm_over(hod_expand(a, shape), 2, over, false);
+    hod_tensor *lb = hod_norm_over(hod_expand(b, shape), 2, over, false);
     hod_tensor *by = hod_mul(hod_maximum_scalar(la, eps), hod_maximum_scalar(lb, eps));
     return hod_div(hod_sum_over(ab, over, false), by);
 }
@@ -89,10 +77,9 @@ hod_tensor *hod_cosine_embedding_rows(hod_tensor *a, hod_tensor *b, hod_tensor *
     const double eps = 1e-12;
     a = hod__loss_wide(a);
     b = hod__loss_like(b, a);
-    hod_tensor *aa = hod_add_scalar(hod_sum_over(hod_square(a), last_dim(), false), eps);
-    hod_tensor *bb = hod_add_scalar(hod_sum_over(hod_square(b), last_dim(), false), eps);
-    hod_tensor *cosine =
-        hod_div(hod_sum_over(hod_mul(a, b), last_dim(), false), hod_sqrt(hod_mul(aa, bb)));
+    hod_tensor *aa = hod_add_scalar(dot(a, a), eps);
+    hod_tensor *bb = hod_add_scalar(dot(b, b), eps);
+    hod_tensor *cosine = hod_div(dot(a, b), hod_sqrt(hod_mul(aa, bb)));
     if (!cosine)
         return NULL;
     hod_tensor *zero = hod__loss_number(cosine, 0);
@@ -111,14 +98,8 @@ hod_loss hod_cosine_embedding(hod_tensor *a, hod_tensor *b, hod_tensor *y, doubl
 /* |a - b + eps| in the p-norm along the last dimension. */
 static hod_tensor *distance(hod_tensor *a, hod_tensor *b, double p, double eps)
 {
-    hod_tensor *d = hod_add_scalar(hod_sub(a, b), eps);
-    if (p == 2)
-        return length(d, last_dim(), false);
-    if (p == 1)
-        return hod_sum_over(hod_abs(d), last_dim(), false);
-    if (isinf(p))
-        return hod_amax_over(hod_abs(d), last_dim(), false);
-    return root(hod_sum_over(hod_pow_scalar(hod_abs(d), p), last_dim(), false), 1 / p);
+    HOD_SCOPE(s);
+    return hod_escape(hod_norm_over(hod_add_scalar(hod_sub(a, b), eps), p, last_dim(), false));
 }
 
 hod_tensor *hod_triplet_margin_rows_with(hod_tensor *anchor, hod_tensor *positive,

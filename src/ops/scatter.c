@@ -19,9 +19,12 @@ typedef struct walk {
     bool checked;          /* already, as a whole */
     _Atomic bool outside;  /* an index was */
     char *other, *indexed; /* y and x of gather, b and y of scatter */
+    const char *start;     /* what the lines of `indexed` begin as, or NULL */
+    int64_t line_bytes;    /* of those */
+    void (*part)(void *context, int64_t begin, int64_t end);
 } walk;
 
-enum { PARALLEL_ELEMENTS = 32768 };
+enum { PARALLEL_ELEMENTS = 32768, CACHED_BYTES = 16384 };
 
 /* ---- shapes ---- */
 
@@ -302,9 +305,49 @@ static void in_bytes(walk *w, int64_t size)
     w->it.shape[last] *= size;
 }
 
-/* Runs `part` (or, with NULL, whole rows where they serve, of gather) over index, other, indexed. */
+/* True when line i of the walk is the i-th run of `indexed`, and there is a `start` that lies so. */
+static bool starts_by_lines(const hod_tensor *start, const hod_tensor *index,
+                            const hod_tensor *indexed, int64_t dim)
+{
+    bool same =
+        start && dim == indexed->ndim - 1 && hod__is_row_major(start) && hod__is_row_major(indexed);
+    for (int i = 0; same && i < dim; i++)
+        same = index->shape[i] == indexed->shape[i];
+    return same;
+}
+
+/* The part after a copy of its lines, some at a time, so that it finds them in the cache. */
+static void started(void *context, int64_t begin, int64_t end)
+{
+    walk *w = context;
+    int64_t step = HOD_MAX(1, CACHED_BYTES / w->line_bytes);
+    for (int64_t next; begin < end; begin = next) {
+        next = HOD_MIN(begin + step, end);
+        int64_t from = begin * w->line_bytes;
+        memcpy(w->indexed + from, w->start + from, (size_t)((next - begin) * w->line_bytes));
+        w->part(w, begin, next);
+    }
+}
+
+/* Shares the walk out; its elements have `bytes` each. Without a part: gather's. */
+static void visit(walk *w, int64_t bytes, walk_part *part)
+{
+    if (!part && takes_rows(w)) {
+        int64_t rows = hod__iter_rows(&w->it) * w->n, width = w->it.shape[w->it.ndim - 1];
+        in_bytes(w, bytes);
+        hod__parallel(rows, HOD_MAX(1, PARALLEL_ELEMENTS / width), gather_rows, w);
+        return;
+    }
+    int64_t each = w->start ? HOD_MAX(w->n, w->size) : w->n;
+    w->line_bytes = w->size * bytes;
+    w->part = part ? part : sized((size_t)bytes, true);
+    hod__parallel(w->it.n, HOD_MAX(1, PARALLEL_ELEMENTS / each), w->start ? started : w->part, w);
+}
+
+/* Runs `part` (or, with NULL, gather's, by whole rows where they serve) over index, other, indexed.
+ * start: what `indexed` begins as; NULL: it holds what it should. */
 static int run(const char *name, hod_tensor *index, hod_tensor *other, hod_tensor *indexed,
-               int64_t dim, walk_part *part)
+               int64_t dim, walk_part *part, const hod_tensor *start)
 {
     int64_t size = indexed->ndim ? indexed->shape[dim] : 1;
     hod_tensor *at = index_of(name, index, size);
@@ -328,19 +371,17 @@ static int run(const char *name, hod_tensor *index, hod_tensor *other, hod_tenso
     w.checked = repeats(at);
     hod__iter_begin(&w.it, line[0].ndim, line[0].shape, 3,
                     (const hod_tensor *[]){&line[0], &line[1], &line[2]});
-    if (w.it.n > 0 && w.n > 0) {
-        w.index = hod__data(at);
-        w.other = hod__data(other);
-        w.indexed = hod__data(indexed);
-        if (!part && takes_rows(&w)) {
-            int64_t rows = hod__iter_rows(&w.it) * w.n, width = w.it.shape[w.it.ndim - 1];
-            in_bytes(&w, (int64_t)hod_dtype_bytes(other->dtype));
-            hod__parallel(rows, HOD_MAX(1, PARALLEL_ELEMENTS / width), gather_rows, &w);
-        } else {
-            hod__parallel(w.it.n, HOD_MAX(1, PARALLEL_ELEMENTS / w.n),
-                          part ? part : sized(hod_dtype_bytes(other->dtype), true), &w);
-        }
-    }
+    w.index = hod__data(at);
+    w.other = hod__data(other);
+    w.indexed = hod__data(indexed);
+    bool walks = w.it.n > 0 && w.n > 0,
+         by_lines = walks && starts_by_lines(start, index, indexed, dim);
+    if (by_lines)
+        w.start = hod__data(start);
+    else if (start)
+        hod__eval_copy(start, indexed);
+    if (walks)
+        visit(&w, (int64_t)hod_dtype_bytes(other->dtype), part);
     int64_t n = hod_tensor_numel(at);
     int rc = w.outside ? hod__index_check(name, w.index, n, size) : 0;
     hod_tensor_release(at);
@@ -351,7 +392,7 @@ static int run(const char *name, hod_tensor *index, hod_tensor *other, hod_tenso
 
 int hod__eval_gather(const hod_op_call *c, hod_tensor *out)
 {
-    return run("gather", c->in[1], out, c->in[0], c->attrs->dim.dim, NULL);
+    return run("gather", c->in[1], out, c->in[0], c->attrs->dim.dim, NULL, NULL);
 }
 
 hod_dtype hod__added_in(hod_dtype dtype)
@@ -369,9 +410,9 @@ int hod__eval_scatter_add(const hod_op_call *c, hod_tensor *out)
     hod_dtype t = hod__added_in((hod_dtype)out->dtype);
     if (t != (hod_dtype)out->dtype)
         return hod__eval_through(t, c, out, hod__eval_scatter_add);
-    return hod__eval_zero(out) != 0
-               ? -1
-               : run("scatter_add", c->in[1], c->in[0], out, c->attrs->scatter.dim, adding(t));
+    return hod__eval_zero(out) != 0 ? -1
+                                    : run("scatter_add", c->in[1], c->in[0], out,
+                                          c->attrs->scatter.dim, adding(t), NULL);
 }
 
 int hod__eval_scatter(const hod_op_call *c, hod_tensor *out)
@@ -380,7 +421,6 @@ int hod__eval_scatter(const hod_op_call *c, hod_tensor *out)
     hod_dtype t = hod__added_in((hod_dtype)out->dtype);
     if (add && t != (hod_dtype)out->dtype)
         return hod__eval_through(t, c, out, hod__eval_scatter);
-    hod__eval_copy(c->in[0], out);
     return run("scatter", c->in[1], c->in[2], out, c->attrs->place.dim,
-               add ? adding(t) : sized(hod_dtype_bytes(out->dtype), false));
+               add ? adding(t) : sized(hod_dtype_bytes(out->dtype), false), c->in[0]);
 }

@@ -255,6 +255,22 @@ TEST(movement_scatters)
     ERROR_IS("one_hot: 0 classes", hod_one_hot(index, 0));
 }
 
+/* Lines that are copied as they are walked, in parts for several threads, against a copy before. */
+TEST(movement_scatters_into_dense_lines_as_into_others)
+{
+    enum { ROWS = 700, COLUMNS = 90 };
+    hod_tensor *b = counted(HOD_F64, HOD_SHAPE(ROWS, COLUMNS / 2), false);
+    hod_tensor *spread = hod_mul_scalar(hod_iota(HOD_I64, HOD_SHAPE(ROWS, COLUMNS / 2), 1), 7);
+    hod_tensor *index = hod_remainder(spread, hod_full(HOD_I64, HOD_SHAPE(), COLUMNS));
+    hod_tensor *x = counted(HOD_F64, HOD_SHAPE(ROWS, COLUMNS), false);
+    hod_tensor *odd = counted(HOD_F64, HOD_SHAPE(ROWS, COLUMNS), true);
+    same(hod_scatter(x, 1, index, b), hod_scatter(odd, 1, index, b));
+    same(hod_scatter_add(x, 1, index, b), hod_scatter_add(odd, 1, index, b));
+    hod_tensor *some = hod_slice(index, 0, 0, ROWS / 2); /* the other lines are x's */
+    hod_tensor *c = hod_slice(b, 0, 0, ROWS / 2);
+    same(hod_scatter(x, 1, some, c), hod_scatter(odd, 1, some, c));
+}
+
 /* index_select: each way through the walk (rows, lines along and across), both directions. */
 TEST(movement_selects_by_index_in_every_layout)
 {
