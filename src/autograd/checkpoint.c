@@ -348,8 +348,7 @@ static int run(const region *like, int n, hod_tensor *const *in, hod_tensor **ou
                            m, HOD_OP_MAX_INPUTS);
     if (!like->fn && !like->one)
         return HOD_FAIL_RC(ARGUMENT, "checkpoint: no function");
-    if (hod__null("checkpoint", "the array of inputs", in) ||
-        hod__null("checkpoint", "the array of results", out))
+    if (hod__null("checkpoint", "the array of inputs", in))
         return -1;
     for (int i = 0; i < n; i++)
         if (hod__null("checkpoint", "an input", in[i]))
@@ -365,6 +364,8 @@ static int run(const region *like, int n, hod_tensor *const *in, hod_tensor **ou
 int hod_checkpoint_into(hod_checkpoint_fn *fn, void *context, int n, hod_tensor *const *in,
                         int outputs, hod_tensor **out)
 {
+    if (hod__null("checkpoint", "the array of results", out))
+        return -1;
     region like = {.fn = fn, .context = context, .outputs = outputs};
     for (int i = 0; i < outputs; i++)
         out[i] = NULL;

@@ -143,6 +143,14 @@ TEST(recompute_several_inputs_and_results)
     same_bits(hod_grad(a.w), hod_grad(b.w));
 }
 
+TEST(recompute_without_a_place_for_results)
+{
+    job a = job_new(others);
+    hod_tensor *x[2] = {leaf_of(3, some), leaf_of(3, others)};
+    ERROR_IS("checkpoint: the array of results is NULL",
+             hod_checkpoint_into(divide, &a, 2, x, 3, NULL));
+}
+
 /* ---- checkpoints within checkpoints ---- */
 
 static hod_tensor *nested(void *context, hod_tensor *const *in, int n)
