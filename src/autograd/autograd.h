@@ -40,11 +40,12 @@ typedef struct hod_edge {
 typedef struct hod_hook_entry {
     hod_grad_hook *call;
     void *context;
+    int64_t number; /* which it is of all that were added: entries ascend */
 } hod_hook_entry;
 
 typedef struct hod_hooks {
     hod_hook_entry *items;
-    int64_t n, cap;
+    int64_t n, cap, added;
 } hod_hooks;
 
 /* A node that is no operator: a user's function. */

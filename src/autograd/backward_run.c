@@ -189,11 +189,13 @@ static int look(hod_tensor *g, const hod_origin *who, const char *what)
 
 static hod_tensor *run_hooks(const hod_hooks *hooks, hod_tensor *g)
 {
-    for (int64_t i = 0; g && i < hooks->n; i++) {
+    int64_t i = 0;
+    while (g && i < hooks->n) {
         const hod_hook_entry e = hooks->items[i];
-        int64_t before = hooks->n;
         hod_tensor *h = e.call(e.context, g);
-        i -= before > hooks->n; /* it removed itself */
+        /* The next one after e, wherever it is now: hooks may remove themselves and each other. */
+        for (i = HOD_MIN(i + 1, hooks->n); i > 0 && hooks->items[i - 1].number > e.number;)
+            i--;
         if (h && (h->ndim != g->ndim ||
                   memcmp(h->shape, g->shape, (size_t)g->ndim * sizeof *g->shape) != 0))
             return HOD_FAIL(ARGUMENT, "gradient hook: returned %s for a gradient of %s",
@@ -401,7 +403,7 @@ static void drop_pending(run *r)
         drop_leaf(r, r->job->from[i]->autograd);
     for (int64_t k = 0; k < r->n; k++) {
         hod_grad_node *n = r->order[k];
-        n->failed = true;
+        n->failed = n->consumed; /* none was, when this run found it */
         for (int i = 0; i < n->outputs; i++) {
             hod_tensor_release(n->result[i].gradient);
             n->result[i].gradient = NULL;

@@ -105,7 +105,7 @@ int hod_add_grad_hook(hod_tensor *t, hod_grad_hook *hook, void *context)
     hod_hook_entry *e = hod__push(&hooks->items, &hooks->n, &hooks->cap, sizeof *hooks->items);
     if (!e)
         return -1;
-    *e = (hod_hook_entry){.call = hook, .context = context};
+    *e = (hod_hook_entry){.call = hook, .context = context, .number = hooks->added++};
     atomic_fetch_add(&hooks_live, 1);
     return 0;
 }

@@ -1,4 +1,4 @@
-/* Backward through the tape: leaves, sums, lifetimes, in-place changes, hooks. The behaviours that
+/* Backward through the tape: leaves, sums, lifetimes, in-place changes. The behaviours that
  * carry a number are those of the list that this project keeps (B31, B37, B38, B39). */
 #include <hod/functional.h> /* first: with the macros that note places */
 
@@ -283,24 +283,6 @@ TEST(backward_grad_of_chosen_inputs)
              hod_grad_of(y, 2, ((hod_tensor *[]){a, a}), g, HOD_ONES));
 }
 
-static hod_tensor *twice(void *context, hod_tensor *g)
-{
-    ++*(int *)context;
-    return hod_mul_scalar(g, 2);
-}
-
-TEST(backward_hooks_see_the_whole_gradient_once)
-{
-    hod_tensor *w = leaf(3), *h = hod_mul_scalar(w, 1);
-    int leaf_calls = 0, result_calls = 0;
-    EQ_INT(hod_add_grad_hook(w, twice, &leaf_calls), 0);
-    EQ_INT(hod_add_grad_hook(h, twice, &result_calls), 0);
-    EQ_INT(hod_backward(hod_add(hod_mul(h, h), hod_mul_scalar(w, 5))), 0);
-    EQ_INT(leaf_calls, 1);
-    EQ_INT(result_calls, 1);
-    NEAR(hod_item(hod_grad(w)), 2 * (2 * 6 + 5), 0);
-}
-
 TEST(backward_anomaly_names_the_forward_call)
 {
     hod_tensor *x = leaf(0);
@@ -333,39 +315,6 @@ TEST(backward_anomaly_names_gradients_that_were_given)
     CHECK(strstr(hod_error(), "the whole gradient of its result (2) is Inf at element 0"));
     hod_error_take(NULL);
     CHECK(hod_detect_anomaly(false) && !hod_grad(x));
-}
-
-TEST(backward_hooks_can_be_removed)
-{
-    int calls = 0;
-    hod_tensor *w = leaf(3);
-    EQ_INT(hod_add_grad_hook(w, twice, &calls), 0);
-    EQ_INT(hod_add_grad_hook(w, twice, &calls), 0);
-    EQ_INT(hod_remove_grad_hook(w, twice, &calls), 0);
-    EQ_INT(hod_backward(hod_mul(w, w)), 0);
-    NEAR(hod_item(hod_grad(w)), 12, 0);
-    EQ_INT(calls, 1);
-    EQ_INT(hod_remove_grad_hook(w, twice, &calls), 0);
-    ERROR_IS("remove_grad_hook: () has no such hook", hod_remove_grad_hook(w, twice, &calls));
-}
-
-static hod_tensor *once(void *context, hod_tensor *g)
-{
-    hod_tensor *t = context;
-    return hod_remove_grad_hook(t, once, t) == 0 ? hod_mul_scalar(g, 10) : NULL;
-}
-
-TEST(backward_hooks_may_remove_themselves)
-{
-    int calls = 0;
-    hod_tensor *w = leaf(3);
-    EQ_INT(hod_add_grad_hook(w, once, w), 0);
-    EQ_INT(hod_add_grad_hook(w, twice, &calls), 0);
-    EQ_INT(hod_backward(hod_mul_scalar(w, 1)), 0);
-    NEAR(hod_item(hod_grad(w)), 20, 0);
-    EQ_INT(hod_backward(hod_mul_scalar(w, 1)), 0);
-    NEAR(hod_item(hod_grad(w)), 22, 0);
-    EQ_INT(calls, 2);
 }
 
 TEST(backward_from_several_results)
@@ -570,5 +519,19 @@ TEST(backward_that_failed_is_named)
     hod_error_take(NULL);
     EQ_INT(hod_backward(y), -1);
     CHECK(strstr(hod_error(), "was consumed by a backward that failed; compute the result again"));
+    hod_error_take(NULL);
+}
+
+/* A backward that was refused before it began consumed nothing. */
+TEST(backward_that_was_refused_is_not_named)
+{
+    hod_tensor *x = leaf(3), *used = hod_mul(x, x), *y = hod_mul_scalar(x, 2);
+    EQ_INT(hod_backward(used), 0);
+    hod_tensor *both = hod_add(y, used);
+    EQ_INT(hod_backward(both), -1);
+    hod_error_take(NULL);
+    EQ_INT(hod_backward(y), 0);
+    EQ_INT(hod_backward(y), -1);
+    CHECK(strstr(hod_error(), "was consumed by an earlier backward"));
     hod_error_take(NULL);
 }
