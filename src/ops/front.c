@@ -82,11 +82,11 @@ static hod_tensor *binary(hod_op op, hod_tensor *a, hod_tensor *b)
 static hod_tensor *ternary(hod_op op, hod_tensor *a, hod_tensor *b, hod_tensor *c)
 {
     const char *name = hod__op_info[op].name;
-    if (hod__null(name, "the condition", a) || hod__null(name, "the second input", b) ||
-        hod__null(name, "the third input", c))
-        return NULL;
     uint32_t flags = hod__op_info[op].flags;
     bool chooses = flags & HOD_OPF_CHOOSES;
+    if (hod__null(name, chooses ? "the condition" : "the first input", a) ||
+        hod__null(name, "the second input", b) || hod__null(name, "the third input", c))
+        return NULL;
     hod_tensor *in[] = {a, b, c};
     hod_dtype t = hod__promote_all(3 - chooses, in + chooses);
     if (!chooses)

@@ -22,15 +22,22 @@ const char *hod__op_name(const hod_op_call *c)
     return hod__op_info[c->op].name;
 }
 
+static int check_count(const hod_op_info *info, int n)
+{
+    if (info->arity >= 0 && n != info->arity)
+        return HOD_FAIL_RC(ARGUMENT, "%s: %d inputs, %d wanted", info->name, n, info->arity);
+    if (info->arity < 0 && (n < 1 || n > HOD_OP_MAX_INPUTS))
+        return HOD_FAIL_RC(ARGUMENT, "%s: %d inputs, 1 to %d wanted", info->name, n,
+                           HOD_OP_MAX_INPUTS);
+    return 0;
+}
+
 /* The number and the device of inputs; types are the business of shape rules. */
 static int check_inputs(const hod_op_call *c)
 {
     const hod_op_info *info = &hod__op_info[c->op];
-    if (info->arity >= 0 ? c->n != info->arity : c->n < 1)
-        return HOD_FAIL_RC(ARGUMENT, "%s: %d inputs, %d wanted", info->name, c->n, info->arity);
-    if (c->n > HOD_OP_MAX_INPUTS)
-        return HOD_FAIL_RC(ARGUMENT, "%s: %d inputs, at most %d at once", info->name, c->n,
-                           HOD_OP_MAX_INPUTS);
+    if (check_count(info, c->n) != 0)
+        return -1;
     for (int i = 1; i < c->n; i++)
         if (c->in[i]->storage->device != c->in[0]->storage->device)
             return HOD_FAIL_RC(ARGUMENT, "%s: inputs on %s and %s", info->name,
@@ -51,8 +58,8 @@ int hod__op_shape(hod_op op, const hod_attrs *attrs, int n, const hod_meta *in, 
 {
     hod_op_call c = {op, attrs ? attrs : &no_attrs, n, NULL};
     const hod_op_info *info = &hod__op_info[op];
-    if (info->arity >= 0 && n != info->arity)
-        return HOD_FAIL_RC(ARGUMENT, "%s: %d inputs, %d wanted", info->name, n, info->arity);
+    if (check_count(info, n) != 0)
+        return -1;
     memset(out, 0, sizeof *out);
     return info->shape(&c, in, out);
 }

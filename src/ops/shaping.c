@@ -99,7 +99,7 @@ hod_tensor *hod_div_scalar(hod_tensor *x, double s)
 
 hod_tensor *hod_pow_scalar(hod_tensor *x, double s)
 {
-    return s == 2 ? hod_square(x) : hod_pow(x, number(x, s));
+    return x && s == 2 && x->dtype <= HOD_BF16 ? hod_square(x) : hod_pow(x, number(x, s));
 }
 
 hod_tensor *hod_maximum_scalar(hod_tensor *x, double s)

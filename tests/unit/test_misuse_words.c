@@ -49,6 +49,9 @@ TEST(misuse_null_is_an_error)
     ERROR_IS("requires_grad: tensor is NULL", hod_requires_grad(NULL, true));
     ERROR_IS("add: the second input is NULL", hod_add(x, NULL));
     ERROR_IS("relu: the input is NULL", hod_relu(NULL));
+    ERROR_IS("lerp: the first input is NULL", hod_lerp(NULL, x, x));
+    ERROR_IS("clamp: clip: the first input is NULL", hod_clamp(NULL, 0, 1));
+    ERROR_IS("where: the condition is NULL", hod_where(NULL, x, x));
     ERROR_IS("sum: the input is NULL", hod_sum(NULL));
     ERROR_IS("reshape: x is NULL", hod_reshape(NULL, HOD_SHAPE(2)));
     ERROR_IS("linear: b is NULL", hod_linear(x, x, NULL));

@@ -258,6 +258,8 @@ TEST(ops_types_promote)
     EQ_INT(hod_tensor_dtype(hod_div(i, i)), HOD_F32);
     EQ_INT(hod_tensor_dtype(hod_exp(i)), HOD_F32);
     EQ_INT(hod_tensor_dtype(hod_mul_scalar(i, 2)), HOD_I64);
+    EQ_INT(hod_tensor_dtype(hod_pow_scalar(i, 2)), HOD_F32); /* whatever the number is */
+    EQ_INT(hod_tensor_dtype(hod_pow_scalar(i, 3)), HOD_F32);
     EQ_INT(hod_tensor_dtype(hod_mul_scalar(i, 2.5)), HOD_F32);
     EQ_INT(hod_tensor_dtype(hod_mul_scalar(h, 2.5)), HOD_F16);
     EQ_INT(hod_tensor_dtype(hod_sum(b)), HOD_I64);
@@ -315,6 +317,11 @@ TEST(ops_errors_say_what_and_where)
     ERROR_IS("matmul: of i64 and i64, wanted floats",
              hod__op(HOD_OP_matmul, NULL, 2, (hod_tensor *[]){i, i}));
     ERROR_IS("log: not defined for i64", hod__op(HOD_OP_log, NULL, 1, &i));
+    ERROR_IS("add: 1 inputs, 2 wanted", hod__op(HOD_OP_add, NULL, 1, &a));
+    ERROR_IS("concat: 0 inputs, 1 to 64 wanted", hod__op(HOD_OP_concat, NULL, 0, NULL));
+    hod_meta none;
+    ERROR_IS("concat: 0 inputs, 1 to 64 wanted",
+             hod__op_shape(HOD_OP_concat, NULL, 0, NULL, &none));
     hod_refuse("the first");
     CHECK(hod_add(NULL, a) == NULL); /* NULL in, NULL out, no new error */
     EQ_STR(hod_error(), "the first");
