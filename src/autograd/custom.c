@@ -263,11 +263,6 @@ static int save_kept(hod_custom_call *c, hod_tensor *const *in, hod_tensor *cons
     return 0;
 }
 
-static bool is_float(const hod_tensor *t)
-{
-    return t->dtype <= HOD_BF16;
-}
-
 /* A handle that the node may link: not an input's, nor one that has a history or is a leaf. */
 static int make_own(int n, hod_tensor *const *in, int m, hod_tensor **out)
 {
@@ -290,7 +285,7 @@ static int link_call(hod_custom_call *c, hod_tensor *const *in, hod_tensor *cons
     hod_tensor *linked[HOD_OP_MAX_INPUTS];
     bool any = false;
     for (int i = 0; i < m; i++) {
-        linked[i] = is_float(out[i]) ? out[i] : NULL;
+        linked[i] = hod__is_float(out[i]->dtype) ? out[i] : NULL;
         any = any || linked[i];
     }
     if (!c->wants || !any) {

@@ -15,11 +15,6 @@
 #include <hod/rows.h>
 #include <math.h>
 
-static bool is_float(const hod_tensor *t)
-{
-    return t->dtype <= HOD_BF16;
-}
-
 /* Numbers in [0.5, 1.5) with either sign, a function of the position alone. */
 static double weight_of(int64_t k, uint64_t salt)
 {
@@ -68,9 +63,9 @@ static int copy_inputs(int n, hod_tensor *const *from, hod_tensor **to, bool kee
     for (int i = 0; i < n; i++) {
         if (hod__null("gradcheck", "an input", from[i]))
             return -1;
-        any = any || is_float(from[i]);
+        any = any || hod__is_float(from[i]->dtype);
         to[i] = from[i];
-        if (!is_float(from[i]))
+        if (!hod__is_float(from[i]->dtype))
             continue;
         hod_tensor *plain = hod_detach(from[i]);
         bool keep = keep_f32 && from[i]->dtype == HOD_F32;
@@ -98,7 +93,7 @@ static int check_function(hod_check_fn *fn, int n, hod_tensor *const *in, const 
 {
     if (hod__null("gradcheck", "the function's result", y))
         return -1;
-    if (!is_float(y))
+    if (!hod__is_float(y->dtype))
         return HOD_FAIL_RC(ARGUMENT, "gradcheck: the function gives %s, which has no gradient",
                            hod_dtype_name((hod_dtype)y->dtype));
     if (y->dtype != HOD_F64 && !spec->keep_f32)

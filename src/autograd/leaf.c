@@ -8,17 +8,11 @@
 
 static atomic_int_fast64_t hooks_live;
 
-static bool is_float(const hod_tensor *t)
-{
-    return t->dtype == HOD_F32 || t->dtype == HOD_F64 || t->dtype == HOD_F16 ||
-           t->dtype == HOD_BF16;
-}
-
 hod_tensor *hod_requires_grad(hod_tensor *t, bool on)
 {
     if (hod__null("requires_grad", "tensor", t))
         return NULL;
-    if (on && !is_float(t))
+    if (on && !hod__is_float(t->dtype))
         return HOD_FAIL(ARGUMENT, "requires_grad: a tensor of %s has no gradient",
                         hod_dtype_name((hod_dtype)t->dtype));
     if (on && t->inference)

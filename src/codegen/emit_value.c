@@ -140,7 +140,7 @@ static void cast_text(hod_text *t, hod_dtype from, hod_dtype to, const char *x)
     if (to == HOD_BOOL)
         hod__text(t, "%s != 0", x);
     else
-        hod__text(t, to == HOD_U8 && from <= HOD_BF16 ? "(i64)%s" : "%s", x);
+        hod__text(t, to == HOD_U8 && hod__is_float(from) ? "(i64)%s" : "%s", x);
 }
 
 /* Takes text. A half is computed as a float and rounded after every operator, as if stored. */

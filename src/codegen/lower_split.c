@@ -80,8 +80,7 @@ static bool is_split(const hod_graph *g, hod_ref r)
 static bool widens(const hod_graph *g, hod_ref r)
 {
     int dtype = hod__node(g, r)->dtype;
-    return hod__node(g, r)->op == HOD_OP_sum &&
-           (dtype == HOD_F32 || dtype == HOD_F16 || dtype == HOD_BF16);
+    return hod__node(g, r)->op == HOD_OP_sum && (dtype == HOD_F32 || hod__is_half(dtype));
 }
 
 static hod_ref cast(hod_copier *w, hod_ref x, hod_dtype dtype, hod_ref like)

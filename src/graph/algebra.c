@@ -241,9 +241,9 @@ static bool applies(const hod_rule *rule, const hod_graph *g, const bindings *b,
     switch (rule->when) {
     case HOD_RULE_EXACT: return true;
     case HOD_RULE_NUMBERS: return dtype != HOD_BOOL;
-    case HOD_RULE_FLOATS: return dtype <= HOD_BF16;
-    case HOD_RULE_INTS: return dtype > HOD_BF16;
-    case HOD_RULE_INEXACT: return inexact && dtype <= HOD_BF16;
+    case HOD_RULE_FLOATS: return hod__is_float(dtype);
+    case HOD_RULE_INTS: return !hod__is_float(dtype);
+    case HOD_RULE_INEXACT: return inexact && hod__is_float(dtype);
     }
     return false;
 }

@@ -77,11 +77,6 @@ void hod__draw_shape(hod_drawing *d, hod_meta *meta)
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-bool hod__is_float(hod_dtype dtype)
-{
-    return dtype <= HOD_BF16;
-}
-
 double hod__whole_bound(hod_dtype dtype)
 {
     static const double bounds[HOD_DTYPES] = {

@@ -36,7 +36,6 @@ hod_ref hod__draw_node(hod_drawing *d);
 hod_dtype hod__draw_dtype(hod_drawing *d);
 void hod__draw_shape(hod_drawing *d, hod_meta *meta); /* sets ndim and shape */
 
-bool hod__is_float(hod_dtype dtype);
 double hod__whole_bound(hod_dtype dtype); /* up to which whole numbers are let grow */
 
 /* Appends and notes what is known of the value. */

@@ -26,7 +26,7 @@ static hod_ref contraction(hod_drawing *d, hod_op op, const hod_attrs *attrs, co
 /* Whether a contraction of 16-bit operands is left in f32. */
 static bool draw_wide(hod_drawing *d, hod_dtype dtype)
 {
-    return (dtype == HOD_F16 || dtype == HOD_BF16) && hod__draw_one_in(d, 3);
+    return hod__is_half(dtype) && hod__draw_one_in(d, 3);
 }
 
 static hod_ref draw_matmul(hod_drawing *d, hod_ref x)

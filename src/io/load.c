@@ -167,11 +167,6 @@ static int match(matching *m)
 
 /* ---- comparing ---- */
 
-static bool is_floating(hod_dtype d)
-{
-    return d == HOD_F32 || d == HOD_F64 || d == HOD_F16 || d == HOD_BF16;
-}
-
 static bool same_shape(const hod_meta *m, const hod_tensor *t)
 {
     return m->ndim == t->ndim &&
@@ -208,7 +203,7 @@ static int compare(matching *m, hod_load_report *r)
         }
         const hod_meta *e = &m->file->entries[m->source[i]].meta;
         bool dtype =
-            e->dtype == (hod_dtype)t->dtype || (is_floating(e->dtype) && is_floating(t->dtype));
+            e->dtype == (hod_dtype)t->dtype || (hod__is_float(e->dtype) && hod__is_float(t->dtype));
         if (dtype && same_shape(e, t)) {
             r->loaded++;
             continue;

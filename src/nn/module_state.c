@@ -147,7 +147,7 @@ int hod_module_cast(hod_module *m, hod_dtype dtype)
 {
     if (hod__null("module_cast", "module", m))
         return -1;
-    if (dtype != HOD_F32 && dtype != HOD_F64 && dtype != HOD_F16 && dtype != HOD_BF16)
+    if (!hod__is_float(dtype))
         return HOD_FAIL_RC(ARGUMENT, "module_cast: %s is no float type", hod_dtype_name(dtype));
     for (hod_walk w = hod_parameters(m); hod_walk_next(&w);)
         if (convert(w.item.tensor, dtype) != 0)

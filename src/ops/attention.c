@@ -78,7 +78,7 @@ static int check(const hod_op_call *c, const hod_meta *in, int more)
         return HOD_FAIL_RC(ARGUMENT, "%s: %lld heads of queries do not share %lld of keys evenly",
                            hod__op_name(c), (long long)heads, (long long)shared);
     hod_dtype t = (hod_dtype)q->dtype;
-    if ((t != HOD_F32 && t != HOD_F64) || k->dtype != q->dtype || v->dtype != q->dtype)
+    if (!hod__is_computed(t) || k->dtype != q->dtype || v->dtype != q->dtype)
         return HOD_FAIL_RC(ARGUMENT, "%s: of %s, %s and %s", hod__op_name(c), hod_dtype_name(t),
                            hod_dtype_name((hod_dtype)k->dtype),
                            hod_dtype_name((hod_dtype)v->dtype));
@@ -377,7 +377,7 @@ hod_tensor *hod_attention_masked_with(hod_tensor *q, hod_tensor *k, hod_tensor *
     if (hod__null("attention", "q", q) || hod__null("attention", "k", k) ||
         hod__null("attention", "v", v) || hod__null("attention", "mask", mask))
         return NULL;
-    if (mask->dtype != HOD_BOOL && mask->dtype > HOD_BF16)
+    if (mask->dtype != HOD_BOOL && !hod__is_float(mask->dtype))
         return HOD_FAIL(ARGUMENT, "attention: a mask of %s is neither bool nor real",
                         hod_dtype_name((hod_dtype)mask->dtype));
     if (mask->ndim == 0)

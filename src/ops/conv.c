@@ -36,7 +36,7 @@ static int check(const char *name, const hod_attrs_conv *a, const hod_meta *x, c
     if (x->ndim != 4 || w->ndim != 4)
         return HOD_FAIL_RC(ARGUMENT, "%s: %s with weights %s: four dimensions each are wanted",
                            name, HOD_META_TEXT(x), HOD_META_TEXT(w));
-    if (x->dtype != w->dtype || x->dtype > HOD_BF16)
+    if (x->dtype != w->dtype || !hod__is_float(x->dtype))
         return HOD_FAIL_RC(ARGUMENT, "%s: of %s and %s", name, hod_dtype_name(x->dtype),
                            hod_dtype_name(w->dtype));
     int64_t channels;

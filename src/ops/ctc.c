@@ -33,8 +33,7 @@ static int check(const char *name, const hod_attrs_ctc *a, const hod_meta *log_p
         return HOD_FAIL_RC(ARGUMENT, "%s: log probabilities %s with targets %s and lengths %s",
                            name, HOD_META_TEXT(log_p), HOD_META_TEXT(target),
                            HOD_META_TEXT(lengths));
-    if ((log_p->dtype != HOD_F32 && log_p->dtype != HOD_F64) || target->dtype != HOD_I64 ||
-        lengths->dtype != HOD_I64)
+    if (!hod__is_computed(log_p->dtype) || target->dtype != HOD_I64 || lengths->dtype != HOD_I64)
         return HOD_FAIL_RC(ARGUMENT, "%s: %s with targets of %s and lengths of %s", name,
                            hod_dtype_name(log_p->dtype), hod_dtype_name(target->dtype),
                            hod_dtype_name(lengths->dtype));
@@ -100,7 +99,7 @@ hod_tensor *hod_ctc_rows_with(hod_tensor *log_p, hod_tensor *target, hod_tensor 
         return NULL;
     const hod_tensor *ints[] = {target, input_length, target_length};
     for (int i = 0; i < HOD_COUNT(ints); i++)
-        if (ints[i]->dtype <= HOD_BF16)
+        if (hod__is_float(ints[i]->dtype))
             return HOD_FAIL(ARGUMENT, "ctc: targets and lengths of %s",
                             hod_dtype_name((hod_dtype)ints[i]->dtype));
     bool one = log_p->ndim == 2;

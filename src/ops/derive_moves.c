@@ -11,7 +11,7 @@ static hod_shape shape_of(const hod_meta *m)
 hod_tensor *hod__vjp_cast(const hod_vjp *v, int i)
 {
     hod_dtype from = v->meta[i].dtype;
-    return from > HOD_BF16 ? HOD_NO_GRADIENT : hod__cast_to(v->g, from);
+    return hod__is_float(from) ? hod__cast_to(v->g, from) : HOD_NO_GRADIENT;
 }
 
 hod_tensor *hod__vjp_reshape(const hod_vjp *v, int i)

@@ -351,7 +351,7 @@ static term contracted(const formula *f, term a, term b, int next)
         return y;
     }
     hod_dtype t = hod__promote(a.x, b.x);
-    t = t > HOD_BF16 ? HOD_F32 : t;
+    t = hod__is_float(t) ? t : HOD_F32;
     a.x = hod__cast_to(a.x, t);
     b.x = hod__cast_to(b.x, t);
     y.has = joined(&batch, &left);
@@ -411,7 +411,7 @@ hod_tensor *hod_outer(hod_tensor *a, hod_tensor *b)
         return HOD_FAIL(ARGUMENT, "outer: %s and %s: vectors are wanted", HOD_SHAPE_TEXT(a),
                         HOD_SHAPE_TEXT(b));
     /* As a product of matrices its gradients are products, too, and no sums of a matrix. */
-    return a && b && a->dtype <= HOD_BF16 && b->dtype <= HOD_BF16
+    return a && b && hod__is_float(a->dtype) && hod__is_float(b->dtype)
                ? hod_matmul(hod_unsqueeze(a, 1), hod_unsqueeze(b, 0))
                : hod_mul(hod_unsqueeze(a, 1), b);
 }

@@ -4,7 +4,7 @@
 /* The parameter as a 0-d tensor of the type that x is computed in. */
 static hod_tensor *number(const hod_tensor *x, double value)
 {
-    return hod_full(x->dtype > HOD_BF16 ? HOD_F32 : (hod_dtype)x->dtype, HOD_SHAPE(), value);
+    return hod_full(hod__is_float(x->dtype) ? (hod_dtype)x->dtype : HOD_F32, HOD_SHAPE(), value);
 }
 
 hod_tensor *hod_leaky_relu(hod_tensor *x, double slope)
@@ -39,7 +39,7 @@ hod_tensor *hod_bit_not(hod_tensor *x)
         return NULL;
     if (x->dtype == HOD_BOOL)
         return hod_logical_not(x);
-    if (x->dtype <= HOD_BF16)
+    if (hod__is_float(x->dtype))
         return HOD_FAIL(ARGUMENT, "bit_not: not defined for %s",
                         hod_dtype_name((hod_dtype)x->dtype));
     return hod_bit_xor(x,
@@ -61,7 +61,7 @@ hod_tensor *hod_bernoulli(hod_tensor *p)
 {
     if (hod__null("bernoulli", "p", p))
         return NULL;
-    if (p->dtype > HOD_BF16)
+    if (!hod__is_float(p->dtype))
         return HOD_FAIL(ARGUMENT, "bernoulli: probabilities of %s",
                         hod_dtype_name((hod_dtype)p->dtype));
     return hod_cast(hod_lt(hod_uniform(hod_tensor_shape(p)), p), (hod_dtype)p->dtype);

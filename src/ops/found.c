@@ -101,7 +101,7 @@ int hod__eval_nonzero(const hod_op_call *c, hod_tensor *out)
 int hod__shape_nms(const hod_op_call *c, const hod_meta *in, hod_meta *out)
 {
     (void)c;
-    if (in->ndim != 2 || in->shape[1] != 4 || (in->dtype != HOD_F32 && in->dtype != HOD_F64))
+    if (in->ndim != 2 || in->shape[1] != 4 || !hod__is_computed(in->dtype))
         return HOD_FAIL_RC(ARGUMENT, "nms: boxes %s %s, f32 or f64 (N,4) wanted",
                            hod_dtype_name(in->dtype), HOD_META_TEXT(in));
     *out = (hod_meta){.dtype = HOD_BOOL, .ndim = 1, .shape = {in->shape[0]}};

@@ -8,7 +8,7 @@
 
 static int kind_of(hod_dtype t)
 {
-    return t == HOD_BOOL ? 0 : t > HOD_BF16 ? 1 : 2;
+    return t == HOD_BOOL ? 0 : hod__is_float(t) ? 2 : 1;
 }
 
 static hod_dtype wider(hod_dtype a, hod_dtype b)
@@ -54,7 +54,7 @@ hod_tensor *hod__cast_to(hod_tensor *t, hod_dtype dtype)
 /* The type in which an operator of these flags computes inputs of type `dtype`. */
 static hod_dtype computed_in(uint32_t flags, hod_dtype dtype)
 {
-    if ((flags & HOD_OPF_FLOAT_ONLY) && dtype > HOD_BF16)
+    if ((flags & HOD_OPF_FLOAT_ONLY) && !hod__is_float(dtype))
         return HOD_F32;
     bool bits = flags & HOD_OPF_INT_ONLY && flags & HOD_OPF_COMMUTATIVE; /* and, or, xor of bools */
     bool arithmetic = !(flags & HOD_OPF_BOOL_RESULT) && !bits;

@@ -12,7 +12,7 @@ static bool at_once(void)
 
 bool hod__fuses(const hod_tensor *x)
 {
-    return at_once() && (x->dtype == HOD_F32 || x->dtype == HOD_F64) && hod_tensor_numel(x) > 0;
+    return at_once() && hod__is_computed(x->dtype) && hod_tensor_numel(x) > 0;
 }
 
 bool hod__fuses_back(void)

@@ -40,7 +40,7 @@ static int sampled(const char *name, const hod_attrs_sample *a, const hod_meta *
 {
     bool fits = x->ndim == 4 && grid->ndim == 4 && grid->shape[3] == 2 &&
                 grid->shape[0] == x->shape[0] && x->shape[2] >= 1 && x->shape[3] >= 1 &&
-                x->dtype == grid->dtype && (x->dtype == HOD_F32 || x->dtype == HOD_F64) &&
+                x->dtype == grid->dtype && hod__is_computed(x->dtype) &&
                 (a->mode == HOD_NEAREST || a->mode == HOD_LINEAR) &&
                 a->padding >= HOD_SAMPLE_ZEROS && a->padding <= HOD_SAMPLE_REFLECTION;
     if (!fits)
@@ -265,7 +265,7 @@ hod_tensor *hod_grid_sample_with(hod_tensor *x, hod_tensor *grid, hod_grid_sampl
         return HOD_FAIL(ARGUMENT, "grid_sample: mode %d", (int)o.mode);
     if (o.padding < HOD_SAMPLE_ZEROS || o.padding > HOD_SAMPLE_REFLECTION)
         return HOD_FAIL(ARGUMENT, "grid_sample: padding %d", (int)o.padding);
-    if (x->dtype > HOD_BF16 || grid->dtype > HOD_BF16)
+    if (!hod__is_float(x->dtype) || !hod__is_float(grid->dtype))
         return HOD_FAIL(ARGUMENT, "grid_sample: not defined for %s at %s",
                         hod_dtype_name((hod_dtype)x->dtype),
                         hod_dtype_name((hod_dtype)grid->dtype));

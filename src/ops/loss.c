@@ -84,7 +84,7 @@ static int check_labels(const char *name, const hod_tensor *target, int64_t clas
 
 static bool is_soft(const hod_tensor *target)
 {
-    return target->dtype <= HOD_BF16;
+    return hod__is_float(target->dtype);
 }
 
 /* The shape of labels for logits x (of one dimension or more): x's without its classes. */
@@ -117,7 +117,7 @@ static int check_shapes(const char *name, const hod_tensor *x, const hod_tensor 
     if (!fits)
         return HOD_FAIL_RC(ARGUMENT, "%s: %s with targets %s, wanted %s", name, HOD_SHAPE_TEXT(x),
                            HOD_SHAPE_TEXT(target), HOD_META_TEXT(&labels));
-    if (x->dtype > HOD_BF16)
+    if (!hod__is_float(x->dtype))
         return HOD_FAIL_RC(ARGUMENT, "%s: logits are %s, wanted floats", name,
                            hod_dtype_name((hod_dtype)x->dtype));
     if (target->dtype == HOD_BOOL)
@@ -387,7 +387,7 @@ hod_tensor *hod_distribution_focal_rows(hod_tensor *logits, hod_tensor *target)
         hod__null("distribution_focal", "target", target))
         return NULL;
     if (logits->ndim != 2 || target->ndim != 1 || target->shape[0] != logits->shape[0] ||
-        logits->dtype > HOD_BF16)
+        !hod__is_float(logits->dtype))
         return HOD_FAIL(ARGUMENT, "distribution_focal: %s %s with targets %s",
                         hod_dtype_name((hod_dtype)logits->dtype), HOD_SHAPE_TEXT(logits),
                         HOD_SHAPE_TEXT(target));

@@ -12,7 +12,7 @@ int hod__shape_matmul(const hod_op_call *c, const hod_meta *in, hod_meta *out)
     if (a->ndim < 2 || b->ndim < 2)
         return HOD_FAIL_RC(ARGUMENT, "matmul: %s x %s: two dimensions are the least",
                            HOD_META_TEXT(a), HOD_META_TEXT(b));
-    if (a->dtype != b->dtype || a->dtype > HOD_BF16)
+    if (a->dtype != b->dtype || !hod__is_float(a->dtype))
         return HOD_FAIL_RC(ARGUMENT, "matmul: of %s and %s, wanted floats",
                            hod_dtype_name(a->dtype), hod_dtype_name(b->dtype));
     bool ta = c->attrs->matmul.ta, tb = c->attrs->matmul.tb;

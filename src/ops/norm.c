@@ -14,7 +14,7 @@ hod_tensor *hod__computed(hod_tensor *x)
 
 hod_tensor *hod__narrowed(hod_tensor *y, hod_dtype t)
 {
-    return hod__widened(t) != t ? hod__cast_to(y, t) : y;
+    return hod__is_half(t) ? hod__cast_to(y, t) : y;
 }
 
 hod_tensor *hod__like(hod_tensor *y, const hod_tensor *x)

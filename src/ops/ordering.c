@@ -260,7 +260,7 @@ hod_unique_values hod_unique(hod_tensor *x)
         return none;
     int64_t n = hod_tensor_numel(x), low = 0, high = 0;
     hod_tensor *line = hod_reshape(x, HOD_SHAPE(n));
-    if (!line || x->dtype <= HOD_BF16 || n == 0)
+    if (!line || hod__is_float(x->dtype) || n == 0)
         return line ? unique_by_order(x, line) : none;
     hod_tensor *whole = hod__cast_to(line, HOD_I64);
     if (!whole || extremes(whole, &low, &high) != 0)

@@ -22,7 +22,7 @@ static bool same_batch(const hod_meta *a, const hod_meta *b)
 static int check(const hod_op_call *c, const hod_meta *x, const hod_meta *y, hod_meta *out)
 {
     int64_t power = c->attrs->pairs.power;
-    if (!same_batch(x, y) || x->dtype > HOD_BF16 ||
+    if (!same_batch(x, y) || !hod__is_float(x->dtype) ||
         x->shape[x->ndim - 1] != y->shape[y->ndim - 1] || (power != 1 && power != 2))
         return HOD_FAIL_RC(ARGUMENT, "%s: %s %s and %s %s, power %lld", hod__op_name(c),
                            hod_dtype_name(x->dtype), HOD_META_TEXT(x), hod_dtype_name(y->dtype),
@@ -131,7 +131,7 @@ static const hod_pair_rows *rows_for(hod_dtype dtype)
 static int eval(const hod_op_call *c, hod_tensor *out)
 {
     enum { LEAST = 1 << 15 }; /* differences that are worth a thread */
-    if (out->dtype != HOD_F32 && out->dtype != HOD_F64)
+    if (!hod__is_computed(out->dtype))
         return hod__eval_through(HOD_F32, c, out, eval);
     hod_tensor *in[3];
     int rc = hod__eval_inputs(c, out, in);

@@ -302,7 +302,7 @@ int hod__eval_pad(const hod_op_call *c, hod_tensor *out)
 int hod__shape_pad_back(const hod_op_call *c, const hod_meta *in, hod_meta *out)
 {
     const hod_attrs_pad *a = &c->attrs->pad;
-    if (in->dtype > HOD_BF16)
+    if (!hod__is_float(in->dtype))
         return HOD_FAIL_RC(ARGUMENT, "pad_back: not defined for %s", hod_dtype_name(in->dtype));
     *out = *in;
     memcpy(out->shape, a->shape.d, sizeof out->shape);
@@ -321,7 +321,7 @@ int hod__shape_pad_back(const hod_op_call *c, const hod_meta *in, hod_meta *out)
 
 int hod__eval_pad_back(const hod_op_call *c, hod_tensor *out)
 {
-    if (out->dtype != HOD_F32 && out->dtype != HOD_F64)
+    if (!hod__is_computed(out->dtype))
         return hod__eval_through(HOD_F32, c, out, hod__eval_pad_back);
     if (!hod__is_row_major(out))
         return HOD_FAIL_RC(ARGUMENT, "pad_back: into a strided tensor");

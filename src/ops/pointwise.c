@@ -74,14 +74,9 @@ static void run_only_row(void *context, int64_t begin, int64_t end)
 
 enum { PARALLEL_ELEMENTS = 32768 }; /* below, waking threads costs more than the work */
 
-static bool is_half(const hod_tensor *t)
-{
-    return t->dtype == HOD_F16 || t->dtype == HOD_BF16;
-}
-
 static hod_row *row_of(hod_dtype dtype, hod_op op)
 {
-    bool half = dtype == HOD_F16 || dtype == HOD_BF16;
+    bool half = hod__is_half(dtype);
     const hod_rows *rows = hod__rows();
     hod_row *quick = half || dtype == HOD_F32 ? rows->near[op] : NULL;
     return quick ? quick : rows->pointwise[half ? HOD_F32 : dtype][op];
@@ -97,7 +92,7 @@ int hod__eval_pointwise(const hod_op_call *c, hod_tensor *out)
     for (int k = 0; k < c->n; k++)
         operand[k + 1] = c->in[k];
     for (int k = 0; k <= c->n; k++)
-        if (is_half(operand[k]))
+        if (hod__is_half(operand[k]->dtype))
             job.half[k] = k ? hod__rows()->cast[operand[k]->dtype][HOD_F32]
                             : hod__rows()->cast[HOD_F32][operand[k]->dtype];
     hod__iter_begin(&job.it, out->ndim, out->shape, c->n + 1, operand);

@@ -122,7 +122,7 @@ int hod__shape_max_pool2d(const hod_op_call *c, const hod_meta *in, hod_meta *ou
 
 int hod__shape_avg_pool2d(const hod_op_call *c, const hod_meta *in, hod_meta *out)
 {
-    if (in->dtype > HOD_BF16)
+    if (!hod__is_float(in->dtype))
         return HOD_FAIL_RC(ARGUMENT, "avg_pool2d: not defined for %s", hod_dtype_name(in->dtype));
     return pooled("avg_pool2d", &c->attrs->pool, in, out);
 }
@@ -264,8 +264,8 @@ static void run(const hod_attrs_pool *a, const pooling *how, const hod_tensor *x
 static int eval(const hod_op_call *c, hod_tensor *out, const pooling *how,
                 int (*self)(const hod_op_call *c, hod_tensor *out))
 {
-    if (out->dtype != HOD_F32 && out->dtype != HOD_F64)
-        return hod__eval_through(out->dtype <= HOD_BF16 ? HOD_F32 : HOD_F64, c, out, self);
+    if (!hod__is_computed(out->dtype))
+        return hod__eval_through(hod__is_float(out->dtype) ? HOD_F32 : HOD_F64, c, out, self);
     hod_tensor *in[2];
     int rc = hod__eval_inputs(c, out, in);
     if (rc == 0 && hod_tensor_numel(out) > 0)

@@ -101,7 +101,7 @@ hod_tensor *hod_avg_pool2d_with(hod_tensor *x, hod_pool2d_options o)
     for (int i = 0; i < 2 && o.ceil_mode; i++)
         a.pool.padding[2 + i] += over[i] = overhang(&a.pool, x, i);
     bool rescaled = o.divisor || (!o.exclude_pad && (over[0] || over[1]));
-    if (!rescaled || x->dtype > HOD_BF16)
+    if (!rescaled || !hod__is_float(x->dtype))
         return hod__op(HOD_OP_avg_pool2d, &a, 1, &x);
     hod_tensor *c = hod__computed(x), *y = hod__op(HOD_OP_avg_pool2d, &a, 1, &c);
     if (o.divisor)
@@ -159,7 +159,7 @@ static hod_tensor *adapt(const char *name, hod_tensor *x, const int64_t out[2], 
         if (out[i] < 1 || out[i] > INT32_MAX || x->shape[2 + i] < 1 || x->shape[2 + i] > INT32_MAX)
             return HOD_FAIL(ARGUMENT, "%s: %lld elements to %lld", name, (long long)x->shape[2 + i],
                             (long long)out[i]);
-    if (!greatest && x->dtype > HOD_BF16)
+    if (!greatest && !hod__is_float(x->dtype))
         return HOD_FAIL(ARGUMENT, "%s: not defined for %s", name,
                         hod_dtype_name((hod_dtype)x->dtype));
     if (x->shape[2] % out[0] == 0 && x->shape[3] % out[1] == 0) {

@@ -10,7 +10,7 @@ static hod_tensor *matmul(hod_tensor *a, hod_tensor *b, bool tb, bool wide)
     hod_attrs attrs;
     memset(&attrs, 0, sizeof attrs);
     attrs.matmul.tb = tb;
-    attrs.matmul.wide = wide && a && hod__widened((hod_dtype)a->dtype) != (hod_dtype)a->dtype;
+    attrs.matmul.wide = wide && a && hod__is_half(a->dtype);
     return hod__op(HOD_OP_matmul, &attrs, 2, (hod_tensor *[]){a, b});
 }
 
@@ -35,7 +35,7 @@ static hod_tensor *product(hod_tensor *a, hod_tensor *b, bool wide)
         return HOD_FAIL(ARGUMENT, "matmul: %s x %s: a scalar has no rows", HOD_SHAPE_TEXT(a),
                         HOD_SHAPE_TEXT(b));
     hod_dtype t = hod__promote(a, b);
-    t = t > HOD_BF16 ? HOD_F32 : t;
+    t = hod__is_float(t) ? t : HOD_F32;
     hod_tensor *x = hod__cast_to(a, t), *y = hod__cast_to(b, t);
     if (a->ndim == 1)
         return hod_squeeze(product(hod_unsqueeze(x, 0), y, wide), b->ndim == 1 ? 0 : -2);
@@ -218,7 +218,7 @@ hod_tensor *hod_conv_transpose2d_with(hod_tensor *x, hod_tensor *w, hod_conv_tra
         a.conv.shape.d[2 + i] = s[i].size - s[i].beyond;
     }
     hod_dtype t = hod__promote(x, w);
-    a.conv.wide = o.bias && hod__widened(t) != t;
+    a.conv.wide = o.bias && hod__is_half(t);
     hod_tensor *y = hod__op(HOD_OP_conv2d_input, &a, 2,
                             (hod_tensor *[]){hod__cast_to(x, t), hod__cast_to(w, t)});
     for (int i = 0; i < 2; i++)
@@ -274,7 +274,7 @@ hod_tensor *hod_conv2d_with(hod_tensor *x, hod_tensor *w, hod_conv2d_options o)
         same_padding(w, a.conv.dilation, a.conv.padding);
     a.conv.groups = o.groups ? o.groups : 1;
     hod_dtype t = hod__promote(x, w);
-    a.conv.wide = o.bias && hod__widened(t) != t;
+    a.conv.wide = o.bias && hod__is_half(t);
     hod_tensor *y =
         hod__op(HOD_OP_conv2d, &a, 2, (hod_tensor *[]){hod__cast_to(x, t), hod__cast_to(w, t)});
     return o.bias ? with_channels_bias("conv2d", y, x, w, o.bias) : y;

@@ -49,7 +49,7 @@ static int resized(const char *name, const hod_attrs_resize *a, const hod_meta *
 
 int hod__shape_resize2d(const hod_op_call *c, const hod_meta *in, hod_meta *out)
 {
-    if (c->attrs->resize.mode == HOD_LINEAR && in->dtype > HOD_BF16)
+    if (c->attrs->resize.mode == HOD_LINEAR && !hod__is_float(in->dtype))
         return HOD_FAIL_RC(ARGUMENT, "resize2d: linear is not defined for %s",
                            hod_dtype_name(in->dtype));
     return resized("resize2d", &c->attrs->resize, in, out);
@@ -59,7 +59,7 @@ int hod__shape_resize2d_back(const hod_op_call *c, const hod_meta *in, hod_meta 
 {
     const hod_shape *s = &c->attrs->resize.shape;
     hod_meta y;
-    if (in->dtype > HOD_BF16)
+    if (!hod__is_float(in->dtype))
         return HOD_FAIL_RC(ARGUMENT, "resize2d_back: not defined for %s",
                            hod_dtype_name(in->dtype));
     out->dtype = in->dtype;
@@ -187,7 +187,7 @@ static int run(const hod_op_call *c, hod_tensor *out, bool back)
 
 int hod__eval_resize2d(const hod_op_call *c, hod_tensor *out)
 {
-    bool typed = out->dtype == HOD_F32 || out->dtype == HOD_F64;
+    bool typed = hod__is_computed(out->dtype);
     if (c->attrs->resize.mode == HOD_LINEAR && !typed)
         return hod__eval_through(HOD_F32, c, out, hod__eval_resize2d);
     return run(c, out, false);
@@ -195,7 +195,7 @@ int hod__eval_resize2d(const hod_op_call *c, hod_tensor *out)
 
 int hod__eval_resize2d_back(const hod_op_call *c, hod_tensor *out)
 {
-    if (out->dtype != HOD_F32 && out->dtype != HOD_F64)
+    if (!hod__is_computed(out->dtype))
         return hod__eval_through(HOD_F32, c, out, hod__eval_resize2d_back);
     return run(c, out, true);
 }
@@ -259,7 +259,7 @@ hod_tensor *hod_interpolate_with(hod_tensor *x, hod_interpolate_options o)
                         (int)o.mode);
     if (o.align_corners && !linear)
         return HOD_FAIL(ARGUMENT, "interpolate: align_corners goes with HOD_LINEAR, not nearest");
-    if (linear && x->dtype > HOD_BF16)
+    if (linear && !hod__is_float(x->dtype))
         return HOD_FAIL(ARGUMENT, "interpolate: linear is not defined for %s",
                         hod_dtype_name((hod_dtype)x->dtype));
     hod_attrs a;

@@ -47,7 +47,7 @@ static int check(const hod_op_call *c, const hod_meta *in, int64_t n, int64_t *h
     int64_t gates = gates_of(c->op);
     *h = in[0].ndim == 2 ? in[0].shape[1] : 0;
     hod_dtype t = in[0].dtype;
-    bool fits = (t == HOD_F32 || t == HOD_F64) && in[0].ndim == 2 && in[0].shape[0] == gates * *h;
+    bool fits = hod__is_computed(t) && in[0].ndim == 2 && in[0].shape[0] == gates * *h;
     const int64_t two[] = {2, n, *h};
     fits = fits && (gates == 4 ? is_shape(&in[1], t, 3, two) : is_shape(&in[1], t, 2, two + 1));
     fits = fits && is_shape(&in[2], HOD_I64, 1, &n);

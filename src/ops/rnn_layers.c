@@ -155,7 +155,7 @@ static int state_of(const stack *s, hod_tensor *given, const hod_tensor *x, bool
 static int prepare(stack *s, hod_tensor *x, const hod_rnn_weights *w, bool one)
 {
     const hod_rnn_options *o = s->o;
-    if (x->ndim != 3 || x->dtype > HOD_BF16)
+    if (x->ndim != 3 || !hod__is_float(x->dtype))
         return HOD_FAIL_RC(ARGUMENT, "%s: input %s %s, not floats (T,N,I)", s->name,
                            hod_dtype_name((hod_dtype)x->dtype), HOD_SHAPE_TEXT(x));
     if (o->layers < 0 || !(o->dropout >= 0 && o->dropout <= 1))
@@ -169,7 +169,7 @@ static int prepare(stack *s, hod_tensor *x, const hod_rnn_weights *w, bool one)
         state_of(s, o->c, x, one, &s->c) != 0)
         return -1;
     hod_tensor *lengths = o->lengths;
-    if (lengths && lengths->dtype <= HOD_BF16)
+    if (lengths && hod__is_float(lengths->dtype))
         return HOD_FAIL_RC(ARGUMENT, "%s: lengths of %s", s->name,
                            hod_dtype_name((hod_dtype)lengths->dtype));
     if (lengths && lengths->ndim == 0)
@@ -198,7 +198,7 @@ static hod_rnn recurrent(stack *s, hod_tensor *x, const hod_rnn_weights *w)
     hod_dtype type = (hod_dtype)x->dtype;
     bool one = x->ndim == 2;
     x = one ? hod_unsqueeze(x, 1) : o->batch_first ? hod_transpose(x, 0, 1) : x;
-    x = x && type <= HOD_BF16 ? hod__loss_wide(x) : x;
+    x = x && hod__is_float(type) ? hod__loss_wide(x) : x;
     if (!x || prepare(s, x, w, one) != 0)
         return (hod_rnn){0};
     int64_t k = s->layers * s->directions;

@@ -94,7 +94,7 @@ hod_tensor *hod_roi_align_with(hod_tensor *x, hod_tensor *boxes, hod_roi_align_o
     if (x->ndim != 4 || boxes->ndim != 2 || boxes->shape[1] != 5)
         return HOD_FAIL(ARGUMENT, "roi_align: %s in boxes %s, wanted (N,C,H,W) in (K,5)",
                         HOD_SHAPE_TEXT(x), HOD_SHAPE_TEXT(boxes));
-    if (x->dtype > HOD_BF16 || boxes->dtype > HOD_BF16)
+    if (!hod__is_float(x->dtype) || !hod__is_float(boxes->dtype))
         return HOD_FAIL(ARGUMENT, "roi_align: not defined for %s in boxes of %s",
                         hod_dtype_name((hod_dtype)x->dtype),
                         hod_dtype_name((hod_dtype)boxes->dtype));

@@ -43,7 +43,7 @@ bool hod__view_strides(const hod_tensor *t, int ndim, const int64_t *shape, int6
 /* f32 for f16 and bf16, any other type as it is. */
 static inline hod_dtype hod__widened(hod_dtype dtype)
 {
-    return dtype == HOD_F16 || dtype == HOD_BF16 ? HOD_F32 : dtype;
+    return hod__is_half(dtype) ? HOD_F32 : dtype;
 }
 
 /* ---- for compositions ---- */

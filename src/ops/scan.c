@@ -104,7 +104,7 @@ static hod_tensor *scanned(hod_op op, hod_tensor *x, int64_t dim, bool reverse)
 {
     if (!x) /* a derivative's, of what failed */
         return NULL;
-    if (x->dtype > HOD_BF16)
+    if (!hod__is_float(x->dtype))
         x = hod__cast_to(x, HOD_I64);
     hod_attrs a;
     memset(&a, 0, sizeof a);

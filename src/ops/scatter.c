@@ -397,7 +397,7 @@ int hod__eval_gather(const hod_op_call *c, hod_tensor *out)
 
 hod_dtype hod__added_in(hod_dtype dtype)
 {
-    return dtype == HOD_F64 ? HOD_F64 : dtype <= HOD_BF16 ? HOD_F32 : HOD_I64;
+    return dtype == HOD_F64 ? HOD_F64 : hod__is_float(dtype) ? HOD_F32 : HOD_I64;
 }
 
 static walk_part *adding(hod_dtype t)

@@ -52,7 +52,7 @@ static int check_types(const hod_op_call *c, const hod_meta *in)
         if (in[i].dtype != in[first].dtype)
             return HOD_FAIL_RC(ARGUMENT, "%s: %s with %s", info->name,
                                hod_dtype_name(in[first].dtype), hod_dtype_name(in[i].dtype));
-    bool is_float = in[first].dtype <= HOD_BF16;
+    bool is_float = hod__is_float(in[first].dtype);
     if (is_float ? info->flags & HOD_OPF_INT_ONLY
                  : info->flags & (HOD_OPF_FLOAT_ONLY | HOD_OPF_NO_INTS))
         return HOD_FAIL_RC(ARGUMENT, "%s: not defined for %s", info->name,
@@ -91,7 +91,7 @@ static hod_dtype reduced_dtype(const hod_op_info *info, hod_op op, hod_dtype dty
     if (info->flags & HOD_OPF_BOOL_RESULT)
         return HOD_BOOL;
     bool widens = op == HOD_OP_sum || op == HOD_OP_prod;
-    return widens && dtype > HOD_BF16 ? HOD_I64 : dtype;
+    return widens && !hod__is_float(dtype) ? HOD_I64 : dtype;
 }
 
 int hod__shape_reduce(const hod_op_call *c, const hod_meta *in, hod_meta *out)

@@ -10,7 +10,8 @@ bool hod__holds(hod_dtype dtype, double value)
 {
     static const double end[HOD_DTYPES] = {
         [HOD_I64] = 0x1p63, [HOD_I32] = 0x1p31, [HOD_U8] = 0x1p8};
-    return dtype <= HOD_BF16 || dtype >= HOD_BOOL || (value < end[dtype] && value >= -end[dtype]);
+    return hod__is_float(dtype) || dtype >= HOD_BOOL ||
+           (value < end[dtype] && value >= -end[dtype]);
 }
 
 hod_tensor *hod_full(hod_dtype dtype, hod_shape shape, double value)
@@ -71,7 +72,7 @@ static hod_tensor *number(hod_tensor *x, double s)
     if (!x)
         return NULL;
     bool whole = s == (double)(int64_t)HOD_MAX(HOD_MIN(s, 9e18), -9e18);
-    bool widen = x->dtype > HOD_BF16 && !whole;
+    bool widen = !hod__is_float(x->dtype) && !whole;
     if (x->dtype == HOD_BOOL && whole && s != 0 && s != 1)
         return hod_full(HOD_I64, HOD_SHAPE(), s);
     return hod_full(widen ? HOD_F32 : (hod_dtype)x->dtype, HOD_SHAPE(), s);
@@ -99,7 +100,7 @@ hod_tensor *hod_div_scalar(hod_tensor *x, double s)
 
 hod_tensor *hod_pow_scalar(hod_tensor *x, double s)
 {
-    return x && s == 2 && x->dtype <= HOD_BF16 ? hod_square(x) : hod_pow(x, number(x, s));
+    return x && s == 2 && hod__is_float(x->dtype) ? hod_square(x) : hod_pow(x, number(x, s));
 }
 
 hod_tensor *hod_maximum_scalar(hod_tensor *x, double s)

@@ -65,7 +65,7 @@ int hod__shape_fold2d(const hod_op_call *c, const hod_meta *in, hod_meta *out)
 {
     const hod_attrs_unfold *a = &c->attrs->unfold;
     int64_t windows[2], k = 0;
-    if (in->dtype > HOD_BF16)
+    if (!hod__is_float(in->dtype))
         return HOD_FAIL_RC(ARGUMENT, "fold2d: not defined for %s", hod_dtype_name(in->dtype));
     if (count_windows("fold2d", a, windows) != 0)
         return -1;
@@ -173,7 +173,7 @@ int hod__eval_unfold2d(const hod_op_call *c, hod_tensor *out)
 
 int hod__eval_fold2d(const hod_op_call *c, hod_tensor *out)
 {
-    if (out->dtype != HOD_F32 && out->dtype != HOD_F64)
+    if (!hod__is_computed(out->dtype))
         return hod__eval_through(HOD_F32, c, out, hod__eval_fold2d);
     int64_t planes = out->shape[0] * out->shape[1];
     return run(c, out, planes, hod_tensor_numel(c->in[0]) / HOD_MAX(planes, 1),

@@ -64,7 +64,7 @@ int hod__view_windows(const hod_op_call *c, hod_tensor *out)
 int hod__shape_windows_back(const hod_op_call *c, const hod_meta *in, hod_meta *out)
 {
     const hod_attrs_windows *a = &c->attrs->windows;
-    if (in->dtype > HOD_BF16)
+    if (!hod__is_float(in->dtype))
         return HOD_FAIL_RC(ARGUMENT, "windows_back: not defined for %s", hod_dtype_name(in->dtype));
     if (a->dim < 0 || a->dim + 1 >= in->ndim)
         return HOD_FAIL_RC(ARGUMENT, "windows_back: dimension %lld of %s", (long long)a->dim,
@@ -95,7 +95,7 @@ int hod__shape_windows_back(const hod_op_call *c, const hod_meta *in, hod_meta *
 
 int hod__eval_windows_back(const hod_op_call *c, hod_tensor *out)
 {
-    if (out->dtype != HOD_F32 && out->dtype != HOD_F64)
+    if (!hod__is_computed(out->dtype))
         return hod__eval_through(HOD_F32, c, out, hod__eval_windows_back);
     if (!hod__is_row_major(out))
         return HOD_FAIL_RC(ARGUMENT, "windows_back: into a strided tensor");

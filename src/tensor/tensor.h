@@ -61,6 +61,23 @@ typedef struct hod_meta {
     int64_t shape[HOD_MAX_DIMS];
 } hod_meta;
 
+/* Classes of element types, from the order of the enum: floats first, and of these f32 and f64, which
+ * kernels compute in; halves are computed in f32. */
+_Static_assert(HOD_F32 == 0 && HOD_F64 == 1 && HOD_F16 == 2 && HOD_BF16 == 3 && HOD_I64 == 4,
+               "hod_dtype");
+static inline bool hod__is_float(hod_dtype dtype)
+{
+    return (unsigned)dtype <= HOD_BF16;
+}
+static inline bool hod__is_computed(hod_dtype dtype)
+{
+    return (unsigned)dtype <= HOD_F64;
+}
+static inline bool hod__is_half(hod_dtype dtype)
+{
+    return dtype == HOD_F16 || dtype == HOD_BF16;
+}
+
 hod_storage *hod__storage_new(hod_device *d, int64_t bytes);      /* allocated, uninitialised */
 hod_storage *hod__storage_symbolic(hod_device *d, int64_t bytes); /* no data yet */
 void hod__storage_retain(hod_storage *s);
