@@ -212,7 +212,7 @@ int hod_print_graph_dot(const hod_tensor *t, FILE *out)
     if (hod__null("print_graph_dot", "tensor", t))
         return -1;
     if (!out)
-        return HOD_FAIL_RC(ARGUMENT, "print_graph: nowhere to print");
+        return HOD_FAIL_RC(ARGUMENT, "print_graph_dot: nowhere to print");
     hod__tape_wanted();
     node_list l = {0};
     int rc = hod__has_grad_fn(t) ? list_nodes(t->autograd->grad_fn, &l) : 0;

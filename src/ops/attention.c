@@ -35,11 +35,13 @@ static int check_dropout(const hod_op_call *c, const hod_meta *in, const int64_t
                          int before)
 {
     const hod_attrs_attention *a = &c->attrs->attention;
-    if (c->n != before + (a->dropout > 0 ? 2 : 0))
-        return HOD_FAIL_RC(ARGUMENT, "%s: %d inputs with dropout %g", hod__op_name(c), c->n,
-                           a->dropout);
+    int wanted = before + (a->dropout > 0 ? 2 : 0);
+    if (c->n != wanted)
+        return HOD_FAIL_RC(ARGUMENT, "%s: %d inputs with dropout %g, %d wanted", hod__op_name(c),
+                           c->n, a->dropout, wanted);
     if (!(a->dropout >= 0 && a->dropout < 1))
-        return HOD_FAIL_RC(ARGUMENT, "%s: dropout %g", hod__op_name(c), a->dropout);
+        return HOD_FAIL_RC(ARGUMENT, "%s: dropout %g, must be at least 0 and below 1",
+                           hod__op_name(c), a->dropout);
     if (a->dropout == 0)
         return 0;
     hod_attrs draws;
@@ -67,7 +69,8 @@ static const char *misfit(const hod_meta *q, const hod_meta *k, const hod_meta *
 static int check(const hod_op_call *c, const hod_meta *in, int more)
 {
     if (c->n < ATTENTION_INPUTS + more)
-        return HOD_FAIL_RC(ARGUMENT, "%s: %d inputs", hod__op_name(c), c->n);
+        return HOD_FAIL_RC(ARGUMENT, "%s: %d inputs, at least %d wanted", hod__op_name(c), c->n,
+                           ATTENTION_INPUTS + more);
     const hod_meta *q = &in[0], *k = &in[1], *v = &in[2];
     const char *wrong = misfit(q, k, v);
     if (wrong)

@@ -98,7 +98,7 @@ hod_tensor *hod_box_iou(hod_tensor *x, hod_tensor *y, hod_iou_kind kind)
     if (hod__null("box_iou", "x", x) || hod__null("box_iou", "y", y) || !is_box(x) || !is_box(y))
         return NULL;
     if ((unsigned)kind > HOD_CIOU)
-        return HOD_FAIL(ARGUMENT, "box_iou: no kind %d", (int)kind);
+        return HOD_FAIL(ARGUMENT, "box_iou: kind %d, wanted HOD_IOU to HOD_CIOU", (int)kind);
     x = hod__loss_wide(x);
     y = hod__loss_like(y, x);
     box a = box_of(x), b = box_of(y);

@@ -452,7 +452,7 @@ hod_tensor *hod_cdist(hod_tensor *x, hod_tensor *y, double p)
         return HOD_FAIL(ARGUMENT, "cdist: %s and %s: rows of one length are wanted",
                         HOD_SHAPE_TEXT(x), HOD_SHAPE_TEXT(y));
     if (!(p >= 0))
-        return HOD_FAIL(ARGUMENT, "cdist: p is %g", p);
+        return HOD_FAIL(ARGUMENT, "cdist: p is %g, must not be negative", p);
     int n;
     int64_t batch[HOD_MAX_DIMS];
     hod_dtype t = hod__promote(x, y);

@@ -262,9 +262,11 @@ hod_tensor *hod_grid_sample_with(hod_tensor *x, hod_tensor *grid, hod_grid_sampl
         return HOD_FAIL(ARGUMENT, "grid_sample: %s at %s, wanted (N,C,H,W) at (N,Ho,Wo,2)",
                         HOD_SHAPE_TEXT(x), HOD_SHAPE_TEXT(grid));
     if (o.mode != HOD_NEAREST && o.mode != HOD_LINEAR)
-        return HOD_FAIL(ARGUMENT, "grid_sample: mode %d", (int)o.mode);
+        return HOD_FAIL(ARGUMENT, "grid_sample: mode %d, wanted HOD_NEAREST or HOD_LINEAR",
+                        (int)o.mode);
     if (o.padding < HOD_SAMPLE_ZEROS || o.padding > HOD_SAMPLE_REFLECTION)
-        return HOD_FAIL(ARGUMENT, "grid_sample: padding %d", (int)o.padding);
+        return HOD_FAIL(ARGUMENT, "grid_sample: padding %d, wanted HOD_SAMPLE_ZEROS to _REFLECTION",
+                        (int)o.padding);
     if (!hod__is_float(x->dtype) || !hod__is_float(grid->dtype))
         return HOD_FAIL(ARGUMENT, "grid_sample: not defined for %s at %s",
                         hod_dtype_name((hod_dtype)x->dtype),
@@ -281,6 +283,5 @@ hod_tensor *hod_grid_sample_with(hod_tensor *x, hod_tensor *grid, hod_grid_sampl
     a.sample.mode = o.mode;
     a.sample.padding = o.padding;
     a.sample.corners = o.align_corners;
-    hod_tensor *y = hod__op(HOD_OP_grid_sample, &a, 2, (hod_tensor *[]){c, g});
-    return y && y->dtype != t ? hod__cast_to(y, t) : y;
+    return hod__cast_to(hod__op(HOD_OP_grid_sample, &a, 2, (hod_tensor *[]){c, g}), t);
 }

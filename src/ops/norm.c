@@ -125,12 +125,13 @@ static hod_tensor *standardised(hod_tensor *x, hod_shape dims, double eps)
 }
 
 /* v (C) as (C,1,...): broadcasts along the dimensions behind the channels of x. */
-static hod_tensor *per_channel(const char *name, hod_tensor *v, const hod_tensor *x)
+static hod_tensor *per_channel(const char *name, const char *what, hod_tensor *v,
+                               const hod_tensor *x)
 {
-    if (hod__null(name, "weights or biases", v))
+    if (hod__null(name, what, v))
         return NULL;
     if (v->ndim != 1 || v->shape[0] != x->shape[1])
-        return HOD_FAIL(ARGUMENT, "%s: %s for the channels of %s", name, HOD_SHAPE_TEXT(v),
+        return HOD_FAIL(ARGUMENT, "%s: %s %s for the channels of %s", name, what, HOD_SHAPE_TEXT(v),
                         HOD_SHAPE_TEXT(x));
     hod_shape s = {.n = x->ndim - 1};
     for (int i = 0; i < s.n; i++)
@@ -231,7 +232,9 @@ hod_tensor *hod_rms_norm(hod_tensor *x, hod_tensor *w, double eps)
 static hod_tensor *channel_affine(const char *name, hod_tensor *y, hod_tensor *w, hod_tensor *b,
                                   const hod_tensor *x)
 {
-    return y ? hod__like(hod_add(hod_mul(y, per_channel(name, w, x)), per_channel(name, b, x)), x)
+    return y ? hod__like(
+                   hod_add(hod_mul(y, per_channel(name, "w", w, x)), per_channel(name, "b", b, x)),
+                   x)
              : NULL;
 }
 
@@ -289,7 +292,7 @@ static bool has_instances(const hod_tensor *x)
 
 hod_tensor *hod_instance_norm_plain(hod_tensor *x, double eps)
 {
-    if (hod__null("instance_norm_plain", "x", x))
+    if (hod__null("instance_norm", "x", x))
         return NULL;
     if (!has_instances(x))
         return HOD_FAIL(ARGUMENT,
@@ -312,12 +315,12 @@ hod_tensor *hod_instance_norm(hod_tensor *x, hod_tensor *w, hod_tensor *b, doubl
 
 hod_tensor *hod_batch_norm_plain(hod_tensor *x, hod_tensor *mean, hod_tensor *var, double eps)
 {
-    if (hod__null("batch_norm_plain", "x", x))
+    if (hod__null("batch_norm", "x", x))
         return NULL;
     if (x->ndim < 2)
         return HOD_FAIL(ARGUMENT, "batch_norm: %s has no channels", HOD_SHAPE_TEXT(x));
-    hod_tensor *d = hod_sub(hod__computed(x), per_channel("batch_norm", mean, x));
-    hod_tensor *scale = hod_rsqrt(hod_add_scalar(per_channel("batch_norm", var, x), eps));
+    hod_tensor *d = hod_sub(hod__computed(x), per_channel("batch_norm", "mean", mean, x));
+    hod_tensor *scale = hod_rsqrt(hod_add_scalar(per_channel("batch_norm", "var", var, x), eps));
     return hod__like(hod_mul(d, scale), x);
 }
 
@@ -341,10 +344,11 @@ hod_tensor *hod_batch_norm(hod_tensor *x, hod_tensor *mean, hod_tensor *var, hod
     hod_tensor *y = given_row(x, mean, var, w, b, eps);
     if (y)
         return y;
-    hod_tensor *d = hod_sub(hod__computed(x), per_channel("batch_norm", mean, x));
-    hod_tensor *scale = hod_mul(hod_rsqrt(hod_add_scalar(per_channel("batch_norm", var, x), eps)),
-                                per_channel("batch_norm", w, x));
-    return hod__like(hod_add(hod_mul(d, scale), per_channel("batch_norm", b, x)), x);
+    hod_tensor *d = hod_sub(hod__computed(x), per_channel("batch_norm", "mean", mean, x));
+    hod_tensor *scale =
+        hod_mul(hod_rsqrt(hod_add_scalar(per_channel("batch_norm", "var", var, x), eps)),
+                per_channel("batch_norm", "w", w, x));
+    return hod__like(hod_add(hod_mul(d, scale), per_channel("batch_norm", "b", b, x)), x);
 }
 
 static bool has_batch(const hod_tensor *x)
@@ -362,7 +366,7 @@ static bool has_batch(const hod_tensor *x)
 
 hod_tensor *hod_batch_norm_train_plain(hod_tensor *x, double eps)
 {
-    if (hod__null("batch_norm_train_plain", "x", x) || !has_batch(x))
+    if (hod__null("batch_norm", "x", x) || !has_batch(x))
         return NULL;
     hod_tensor *c = hod__computed(x);
     if (!c)
@@ -377,7 +381,7 @@ hod_tensor *hod_batch_norm_train_plain(hod_tensor *x, double eps)
 
 hod_tensor *hod_batch_norm_train(hod_tensor *x, hod_tensor *w, hod_tensor *b, double eps)
 {
-    if (hod__null("batch_norm_train", "x", x) || !has_batch(x))
+    if (hod__null("batch_norm", "x", x) || !has_batch(x))
         return NULL;
     hod_tensor *y = channel_row(x, w, b, over_batch(x, eps));
     return y ? y

@@ -24,9 +24,10 @@ static int check(const hod_op_call *c, const hod_meta *x, const hod_meta *y, hod
     int64_t power = c->attrs->pairs.power;
     if (!same_batch(x, y) || !hod__is_float(x->dtype) ||
         x->shape[x->ndim - 1] != y->shape[y->ndim - 1] || (power != 1 && power != 2))
-        return HOD_FAIL_RC(ARGUMENT, "%s: %s %s and %s %s, power %lld", hod__op_name(c),
-                           hod_dtype_name(x->dtype), HOD_META_TEXT(x), hod_dtype_name(y->dtype),
-                           HOD_META_TEXT(y), (long long)power);
+        return HOD_FAIL_RC(ARGUMENT,
+                           "%s: %s %s and %s %s, power %lld, wanted 1 or 2 and rows of one length",
+                           hod__op_name(c), hod_dtype_name(x->dtype), HOD_META_TEXT(x),
+                           hod_dtype_name(y->dtype), HOD_META_TEXT(y), (long long)power);
     *out = *x;
     out->shape[x->ndim - 1] = y->shape[y->ndim - 2];
     return 0;

@@ -121,32 +121,37 @@ static int64_t source_of(hod_pad_mode mode, int64_t at, int64_t size)
     }
 }
 
-static bool reaches(hod_pad_mode mode, int64_t by, int64_t size)
+/* By how much either end of `size` elements can be padded. */
+static int64_t most_of(hod_pad_mode mode, int64_t size)
 {
     switch (mode) {
-    case HOD_PAD_REFLECT: return by == 0 || by < size;
-    case HOD_PAD_REPLICATE: return by == 0 || size > 0;
-    case HOD_PAD_CIRCULAR: return by <= size;
-    default: return true;
+    case HOD_PAD_REFLECT: return HOD_MAX(size - 1, 0);
+    case HOD_PAD_REPLICATE: return size > 0 ? INT64_MAX : 0;
+    case HOD_PAD_CIRCULAR: return size;
+    default: return INT64_MAX;
     }
 }
 
 /* x padded to a->shape: 0, or -1 where that is impossible. */
-static int check_pad(const hod_attrs_pad *a, const hod_meta *x)
+static int check_pad(const char *name, const hod_attrs_pad *a, const hod_meta *x)
 {
+    static const char *const modes[HOD_PAD_MODES] = {"constant", "reflect", "replicate",
+                                                     "circular"};
     bool fits = a->before.n == x->ndim && a->shape.n == x->ndim && a->mode >= 0 &&
                 a->mode < HOD_PAD_MODES && hod__numel(a->shape.n, a->shape.d) >= 0;
     for (int i = 0; fits && i < x->ndim; i++) {
-        int64_t after = a->shape.d[i] - a->before.d[i] - x->shape[i];
-        fits = a->before.d[i] >= 0 && after >= 0 &&
-               reaches((hod_pad_mode)a->mode, a->before.d[i], x->shape[i]) &&
-               reaches((hod_pad_mode)a->mode, after, x->shape[i]);
+        int64_t before = a->before.d[i], after = a->shape.d[i] - before - x->shape[i];
+        int64_t by = HOD_MAX(before, after), most = most_of((hod_pad_mode)a->mode, x->shape[i]);
+        fits = before >= 0 && after >= 0;
+        if (fits && by > most)
+            return HOD_FAIL_RC(ARGUMENT, "%s: %s by %lld in dimension %d of %s, at most %lld", name,
+                               modes[a->mode], (long long)by, i, HOD_META_TEXT(x), (long long)most);
     }
-    static const char *const modes[] = {"constant", "reflect", "replicate", "circular"};
     return fits ? 0
-                : HOD_FAIL_RC(ARGUMENT, "pad: %s to %s, %s", HOD_META_TEXT(x),
+                : HOD_FAIL_RC(ARGUMENT, "%s: %s to %s from %s, mode %lld", name, HOD_META_TEXT(x),
                               hod__shape_text(a->shape.n, a->shape.d, (char[96]){0}, 96),
-                              modes[a->mode & 3]);
+                              hod__shape_text(a->before.n, a->before.d, (char[96]){0}, 96),
+                              (long long)a->mode);
 }
 
 static void pad_end(pad_job *job)
@@ -204,7 +209,7 @@ int hod__shape_pad(const hod_op_call *c, const hod_meta *in, hod_meta *out)
 {
     const hod_attrs_pad *a = &c->attrs->pad;
     *out = *in;
-    if (check_pad(a, in) != 0)
+    if (check_pad("pad", a, in) != 0)
         return -1;
     if (!hod__holds(in->dtype, a->value))
         return HOD_FAIL_RC(ARGUMENT, "pad: %g is outside %s", a->value, hod_dtype_name(in->dtype));
@@ -308,8 +313,10 @@ int hod__shape_pad_back(const hod_op_call *c, const hod_meta *in, hod_meta *out)
     memcpy(out->shape, a->shape.d, sizeof out->shape);
     hod_attrs_pad forward = *a;
     forward.shape = hod_shape_of(in->ndim, in->shape);
-    return a->shape.n == in->ndim ? check_pad(&forward, out)
-                                  : HOD_FAIL_RC(ARGUMENT, "pad_back: %s", HOD_META_TEXT(in));
+    return a->shape.n == in->ndim
+               ? check_pad("pad_back", &forward, out)
+               : HOD_FAIL_RC(ARGUMENT, "pad_back: a gradient of %s for %s", HOD_META_TEXT(in),
+                             hod__shape_text(a->shape.n, a->shape.d, (char[96]){0}, 96));
 }
 
 #define TYPED_BODY "ops/place_tmpl.c"

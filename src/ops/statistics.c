@@ -77,7 +77,7 @@ hod_tensor *hod_norm_over(hod_tensor *x, double p, hod_shape dims, bool keepdim)
     if (hod__null("norm", "x", x) || !c)
         return NULL;
     if (isnan(p))
-        return HOD_FAIL(ARGUMENT, "norm: power %g", p);
+        return HOD_FAIL(ARGUMENT, "norm: power %g, must be a number", p);
     hod_tensor *y = p == 2 ? lengths(c, &dims, keepdim) : NULL;
     if (y)
         return hod__like(y, x);

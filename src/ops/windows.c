@@ -20,12 +20,13 @@ typedef struct windows_job {
 } windows_job;
 
 /* How many windows x's dimension has; -1 with an error. */
-static int64_t count_windows(const hod_attrs_windows *a, int64_t length, const hod_meta *in)
+static int64_t count_windows(const hod_op_call *c, int64_t length, const hod_meta *in)
 {
+    const hod_attrs_windows *a = &c->attrs->windows;
     if (a->size >= 1 && a->step >= 1 && a->size <= length)
         return (length - a->size) / a->step + 1;
-    return HOD_FAIL_RC(ARGUMENT, "windows: of %lld, %lld apart, in dimension %lld of %s",
-                       (long long)a->size, (long long)a->step, (long long)a->dim,
+    return HOD_FAIL_RC(ARGUMENT, "%s: of %lld, %lld apart, in dimension %lld of %s",
+                       hod__op_name(c), (long long)a->size, (long long)a->step, (long long)a->dim,
                        HOD_META_TEXT(in));
 }
 
@@ -35,7 +36,7 @@ int hod__shape_windows(const hod_op_call *c, const hod_meta *in, hod_meta *out)
     if (a->dim < 0 || a->dim >= in->ndim || in->ndim == HOD_MAX_DIMS)
         return HOD_FAIL_RC(ARGUMENT, "windows: dimension %lld of %s", (long long)a->dim,
                            HOD_META_TEXT(in));
-    int64_t n = count_windows(a, in->shape[a->dim], in);
+    int64_t n = count_windows(c, in->shape[a->dim], in);
     if (n < 0)
         return -1;
     *out = *in;
@@ -69,7 +70,7 @@ int hod__shape_windows_back(const hod_op_call *c, const hod_meta *in, hod_meta *
     if (a->dim < 0 || a->dim + 1 >= in->ndim)
         return HOD_FAIL_RC(ARGUMENT, "windows_back: dimension %lld of %s", (long long)a->dim,
                            HOD_META_TEXT(in));
-    int64_t n = count_windows(a, a->line, in);
+    int64_t n = count_windows(c, a->line, in);
     if (n < 0)
         return -1;
     if (in->shape[a->dim] != n || in->shape[a->dim + 1] != a->size)

@@ -299,7 +299,7 @@ TEST(misuse_of_what_should_be_pointed_to)
     hod_module *net = hod_nn_linear(NULL, "net", 4, 3);
     ERROR_IS("read_floats: room for 0, (2) has 2", hod_read_floats(x, NULL, 2));
     ERROR_IS("print_graph: nowhere to print", hod_print_graph(x, NULL));
-    ERROR_IS("print_graph: nowhere to print", hod_print_graph_dot(x, NULL));
+    ERROR_IS("print_graph_dot: nowhere to print", hod_print_graph_dot(x, NULL));
     ERROR_IS("gradcheck: no report", hod_gradcheck(identity, 1, &x, NULL, NULL));
     ERROR_IS("gradcheck: no function", hod_gradcheck(NULL, 1, &x, NULL, NULL));
     ERROR_IS("dataset synthetic: 5 samples from 9223372036854775807 on, of 10",

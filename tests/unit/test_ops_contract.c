@@ -200,7 +200,7 @@ TEST(contract_addmm_and_cdist)
     NEAR(hod_item(hod_select(hod_select(d, 0, 2), 0, 3)), hod_item(hod_sum(hod_abs(apart))), 1e-14);
     ERROR_IS("addmm: (3,4) and a product (3,5)", hod_addmm(a, a, bt, 1, 1));
     ERROR_IS("cdist: (3,4) and (4,5): rows of one length are wanted", hod_cdist(a, bt, 2));
-    ERROR_IS("cdist: p is -1", hod_cdist(a, b, -1));
+    ERROR_IS("cdist: p is -1, must not be negative", hod_cdist(a, b, -1));
 }
 
 /* ---- absurd arguments: a result or one clear error ---- */

@@ -197,9 +197,9 @@ TEST(movement_pads)
     hod_tensor *y = hod_pad_around(none, HOD_SHAPE(1, 0), HOD_SHAPE(1, 1), HOD_PAD_CONSTANT, 3);
     has_shape(y, HOD_SHAPE(2, 3));
     NEAR(hod_item(hod_sum(y)), 18, 0);
-    ERROR_IS("pad: (4) to (8), reflect",
+    ERROR_IS("pad: reflect by 4 in dimension 0 of (4), at most 3",
              hod_pad_around(x, HOD_SHAPE(4), HOD_SHAPE(0), HOD_PAD_REFLECT, 0));
-    ERROR_IS("pad: (0,2) to (1,2), replicate",
+    ERROR_IS("pad: replicate by 1 in dimension 0 of (0,2), at most 0",
              hod_pad_around(none, HOD_SHAPE(1, 0), HOD_SHAPE(0, 0), HOD_PAD_REPLICATE, 0));
     ERROR_IS("pad: -3 before and -2 after dimension 0 of (4)",
              hod_pad_around(x, HOD_SHAPE(-3), HOD_SHAPE(-2), HOD_PAD_CONSTANT, 0));
