@@ -54,6 +54,8 @@ typedef enum hod_element_loss {
 #include "ops/losses.def"
     HOD_LOSSES
 } hod_element_loss;
+/* e^-100: losses hold the logarithm of a probability at -100. */
+#define HOD_LEAST_PROBABILITY 3.7200759760208361e-44
 hod_tensor *hod__loss_slope(hod_element_loss loss, hod_tensor *x, hod_tensor *t, double number,
                             int i);
 int hod__shape_one_of_all(const hod_op_call *c, const hod_meta *in, hod_meta *out);

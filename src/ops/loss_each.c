@@ -122,7 +122,7 @@ static hod_tensor *kl_div_log_slope_t(hod_tensor *x, hod_tensor *t, double numbe
 /* max(log p, -100) without a slope where it holds. */
 static hod_tensor *bounded_log(hod_tensor *p)
 {
-    hod_tensor *some = hod_gt_scalar(p, 3.7200759760208361e-44 /* e^-100 */);
+    hod_tensor *some = hod_gt_scalar(p, HOD_LEAST_PROBABILITY);
     return hod_where(some, hod_log(hod_where(some, p, hod__loss_number(p, 1))),
                      hod__loss_number(p, -100));
 }
@@ -139,7 +139,7 @@ static hod_tensor *bce(hod_tensor *p, hod_tensor *t, double number)
 /* The slope of bounded_log. */
 static hod_tensor *bounded_inverse(hod_tensor *p)
 {
-    hod_tensor *some = hod_gt_scalar(p, 3.7200759760208361e-44);
+    hod_tensor *some = hod_gt_scalar(p, HOD_LEAST_PROBABILITY);
     return hod_where(some, hod_reciprocal(hod_where(some, p, hod__loss_number(p, 1))),
                      hod__loss_number(p, 0));
 }
@@ -340,20 +340,33 @@ static hod_tensor *weigh(const char *name, hod_tensor *each, hod_tensor *w)
     return y && !hod__loss_same_shape(name, y, each) ? NULL : y;
 }
 
-/* Looks at f32 where they lie in a row, which costs less than the logarithms; at others not. */
+/* The first of n elements that is no probability; n: all are. */
+#define FIRST_OUTSIDE(type)                                                                        \
+    static int64_t first_outside_##type(const type *v, int64_t n)                                  \
+    {                                                                                              \
+        int64_t outside = 0, i = 0;                                                                \
+        for (int64_t k = 0; k < n; k++)                                                            \
+            outside += v[k] < 0 || v[k] > 1;                                                       \
+        while (outside && !(v[i] < 0 || v[i] > 1))                                                 \
+            i++;                                                                                   \
+        return outside ? i : n;                                                                    \
+    }
+FIRST_OUTSIDE(float)
+FIRST_OUTSIDE(double)
+
+/* Looks at those that lie in a row, which costs less than the logarithms; at others not. */
 static int check_probabilities(const hod_tensor *p)
 {
-    if (!p->storage->data || p->dtype != HOD_F32 || !hod__is_row_major(p))
+    int64_t n = hod_tensor_numel(p);
+    if (n == 0 || !p->storage->data || !hod__is_row_major(p))
         return 0;
-    const float *v = hod__data(p);
-    int64_t n = hod_tensor_numel(p), outside = 0;
-    for (int64_t i = 0; i < n; i++)
-        outside += v[i] < 0 || v[i] > 1;
-    for (int64_t i = 0; i < n && outside; i++)
-        if (v[i] < 0 || v[i] > 1)
-            return HOD_FAIL_RC(VALUE, "bce: %g at element %lld is no probability", (double)v[i],
-                               (long long)i);
-    return 0;
+    bool wide = p->dtype == HOD_F64;
+    const void *v = hod__data(p);
+    int64_t i = wide ? first_outside_double(v, n) : first_outside_float(v, n);
+    if (i == n)
+        return 0;
+    return HOD_FAIL_RC(VALUE, "bce: %g at element %lld is no probability",
+                       wide ? ((const double *)v)[i] : (double)((const float *)v)[i], (long long)i);
 }
 
 hod_tensor *hod_bce_each_with(hod_tensor *p, hod_tensor *target, hod_bce_options o)

@@ -1,7 +1,7 @@
 /* The loops of losses.def for one `real`; rows_tmpl.c includes it for f32 and f64. */
 
 /* log a of a probability, held at -100 where it ends. */
-#define LOG_HOLDS(a) ((a) > (real)3.7200759760208361e-44 /* e^-100 */)
+#define LOG_HOLDS(a) ((a) > (real)HOD_LEAST_PROBABILITY)
 #define LOG(a)       (LOG_HOLDS(a) ? r_log(LOG_HOLDS(a) ? (a) : 1) : -100)
 
 #define OPERANDS(i)                                                                                \
