@@ -133,7 +133,7 @@ hod_tensor *hod_repeat_by(hod_tensor *x, hod_tensor *counts, int dim)
     int d = hod__dim("repeat_by", dim, x->ndim);
     if (d < 0)
         return NULL;
-    if (hod__check_index("repeat_by", &(hod_meta){.dtype = counts->dtype}) != 0)
+    if (hod__check_index_type("repeat_by", "counts", counts->dtype) != 0)
         return NULL;
     int64_t n = x->shape[d];
     if (counts->ndim != 1 || counts->shape[0] != n)
@@ -169,7 +169,7 @@ static int extremes(hod_tensor *x, int64_t *low, int64_t *high)
 
 static hod_tensor *bins(hod_tensor *x, hod_tensor *weights, int64_t least)
 {
-    if (hod__check_index("bincount", &(hod_meta){.dtype = x->dtype}) != 0)
+    if (hod__check_index_type("bincount", "numbers", x->dtype) != 0)
         return NULL;
     if (x->ndim != 1 || least < 0 || weights->ndim != 1 || weights->shape[0] != x->shape[0])
         return HOD_FAIL(ARGUMENT, "bincount: of %s with weights %s, at least %lld",

@@ -1,7 +1,8 @@
 /* The functions that the rows of ops.def name, between the files of this layer.
  *
- * Every row has hod__vjp_<name>; views, sources and kernels have hod__shape_<name>, and a
- * hod__view_<name> or hod__eval_<name>. The families share theirs. A missing one does not link.
+ * Every row but NODIFF ones has hod__vjp_<name>; views, sources and kernels have
+ * hod__shape_<name>, and a hod__view_<name> or hod__eval_<name>. The families share theirs. A missing
+ * one does not link.
  */
 #ifndef HOD_OPS_RULES_H
 #define HOD_OPS_RULES_H
@@ -57,10 +58,11 @@ static inline bool hod__options_hold(void)
 bool hod__holds(hod_dtype dtype, double value);
 /* hod_matmul, but f32 of 16-bit operands. */
 hod_tensor *hod__matmul_wide(hod_tensor *a, hod_tensor *b);
-/* x with integers and 16-bit floats as f32; and y brought to type t, or x's, where that is one of
- * 16 bits. */
+/* x as the type to compute in: f64 stays, everything else is f32. */
 hod_tensor *hod__computed(hod_tensor *x);
+/* y, computed for a result of type t: as that where it is one of 16 bits. */
 hod_tensor *hod__narrowed(hod_tensor *y, hod_dtype t);
+/* The same for a result of x's type. */
 hod_tensor *hod__like(hod_tensor *y, const hod_tensor *x);
 
 /* ---- for kernels ---- */
@@ -107,10 +109,10 @@ int hod__eval_zero(hod_tensor *out); /* zeroes all elements, any strides */
 int hod__eval_through(hod_dtype dtype, const hod_op_call *c, hod_tensor *out,
                       int (*eval)(const hod_op_call *c, hod_tensor *out));
 
-/* An index is i64, i32 or u8: 0 or -1. */
-int hod__check_index(const char *name, const hod_meta *index);
+/* An index, or whatever integers `what` says, is i64, i32 or u8: 0 or -1. */
+int hod__check_index_type(const char *name, const char *what, hod_dtype dtype);
 /* All of at[n] lie in 0..size-1: 0, or -1 with an error that names the first that does not. */
-int hod__index_check(const char *name, const int64_t *at, int64_t n, int64_t size);
+int hod__check_index_range(const char *name, const int64_t *at, int64_t n, int64_t size);
 hod_dtype hod__added_in(hod_dtype dtype); /* the type that additions at an index are done in */
 
 /* How many elements of a real tensor are not 0; -1 on failure. */

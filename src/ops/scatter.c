@@ -28,18 +28,10 @@ enum { PARALLEL_ELEMENTS = 32768, CACHED_BYTES = 16384 };
 
 /* ---- shapes ---- */
 
-int hod__check_index(const char *name, const hod_meta *index)
-{
-    if (index->dtype == HOD_I64 || index->dtype == HOD_I32 || index->dtype == HOD_U8)
-        return 0;
-    return HOD_FAIL_RC(ARGUMENT, "%s: the index is %s, not i64, i32 or u8", name,
-                       hod_dtype_name(index->dtype));
-}
-
 /* The index has x's dimensions, and at most its sizes but along dim. */
 static int check_fits(const char *name, const hod_meta *x, const hod_meta *index, int64_t dim)
 {
-    if (hod__check_index(name, index) != 0)
+    if (hod__check_index_type(name, "an index", index->dtype) != 0)
         return -1;
     bool fits = x->ndim == index->ndim && dim >= 0 && dim < HOD_MAX(x->ndim, 1);
     for (int i = 0; fits && i < x->ndim; i++)
@@ -111,21 +103,6 @@ static bool repeats(const hod_tensor *t)
     return false;
 }
 
-int hod__index_check(const char *name, const int64_t *at, int64_t n, int64_t size)
-{
-    for (int64_t begin = 0; begin < n; begin += 256) { /* blocks vectorise; the culprit is rare */
-        int64_t end = HOD_MIN(begin + 256, n);
-        uint64_t sign = 0;
-        for (int64_t i = begin; i < end; i++)
-            sign |= (uint64_t)at[i] | ((uint64_t)size - 1 - (uint64_t)at[i]);
-        for (int64_t i = begin; sign >> 63 && i < end; i++)
-            if (at[i] < 0 || at[i] >= size)
-                return HOD_FAIL_RC(VALUE, "%s: index %lld at element %lld is outside 0..%lld", name,
-                                   (long long)at[i], (long long)i, (long long)size - 1);
-    }
-    return 0;
-}
-
 /* The index as i64 with its repeats kept as strides of 0; one that repeats is checked against `size`,
  * others are while they are walked, in the cache. Released by the caller; NULL on failure. */
 static hod_tensor *index_of(const char *name, hod_tensor *index, int64_t size)
@@ -143,7 +120,7 @@ static hod_tensor *index_of(const char *name, hod_tensor *index, int64_t size)
     if (!i64)
         return NULL;
     int64_t n = hod_tensor_numel(i64);
-    if (repeats(index) && n > 0 && hod__index_check(name, hod__data(i64), n, size) != 0) {
+    if (repeats(index) && n > 0 && hod__check_index_range(name, hod__data(i64), n, size) != 0) {
         hod_tensor_release(i64);
         return NULL;
     }
@@ -383,7 +360,7 @@ static int run(const char *name, hod_tensor *index, hod_tensor *other, hod_tenso
     if (walks)
         visit(&w, (int64_t)hod_dtype_bytes(other->dtype), part);
     int64_t n = hod_tensor_numel(at);
-    int rc = w.outside ? hod__index_check(name, w.index, n, size) : 0;
+    int rc = w.outside ? hod__check_index_range(name, w.index, n, size) : 0;
     hod_tensor_release(at);
     return rc;
 }

@@ -115,7 +115,7 @@ TEST(misuse_names_the_operator_that_was_called)
 {
     hod_tensor *x = hod_zeros(HOD_F32, HOD_SHAPE(2, 4)), *y = hod_zeros(HOD_F32, HOD_SHAPE(3, 5)),
                *i = hod_from_ints((int64_t[]){1, 7}, HOD_SHAPE(2));
-    ERROR_IS("one_hot: scatter: the index is f32, not i64, i32 or u8", hod_one_hot(x, 3));
+    ERROR_IS("one_hot: scatter: an index of f32, not i64, i32 or u8", hod_one_hot(x, 3));
     ERROR_IS("one_hot: scatter: index 7 at element 1 is outside 0..2", hod_one_hot(i, 3));
     ERROR_IS("index_select: embedding: index 7 at element 1 is outside 0..1",
              hod_index_select(x, 0, i));

@@ -243,7 +243,7 @@ TEST(ops_index_out_of_range)
              hod_embedding(w, hod_from_ints((int64_t[]){-1}, HOD_SHAPE(1))));
     ERROR_IS("gather: index 3 at element 2 is outside 0..2",
              hod_gather(w, 1, hod_from_ints((int64_t[]){0, 1, 3, 0, 0}, HOD_SHAPE(5, 1))));
-    ERROR_IS("embedding: the index is f64, not i64, i32 or u8", hod_embedding(w, w));
+    ERROR_IS("embedding: an index of f64, not i64, i32 or u8", hod_embedding(w, w));
 }
 
 TEST(ops_index_reads_any_layout_and_type)
