@@ -120,7 +120,7 @@ enum hod_op_flags {
     HOD_OPF_SAVES_MORE = 1 << 15,  /* the derivative reads all inputs from 4 on */
 };
 
-enum { HOD_OP_MAX_INPUTS = 64 }; /* concat and stack; the others have at most 8 */
+enum { HOD_OP_MAX_INPUTS = 64 }; /* concat; the others have at most 8 */
 
 typedef struct hod_op_call {
     hod_op op;

@@ -17,8 +17,7 @@ typedef struct pair {
 typedef struct order_job {
     const char *from;
     int64_t *to;
-    int64_t n, k, inner; /* a line: n elements, `inner` apart in the result */
-    int64_t step;        /* and this far apart in x, which is row-major but along dim */
+    int64_t n, k, inner; /* a line: n elements, the first k in order are wanted, `inner` apart */
     int64_t bytes;
     bool descending;
     hod_dtype dtype;
@@ -217,14 +216,14 @@ static void select_first(const order_job *job, const char *x, pair *heap)
 {
     uint64_t block[BLOCK];
     int64_t have = 0, k = job->k;
-    bool floats = job->dtype == HOD_F32 && job->step == 1;
+    bool floats = job->dtype == HOD_F32 && job->inner == 1;
     for (int64_t base = 0; base < job->n; base += BLOCK) {
         int64_t n = HOD_MIN(BLOCK, job->n - base);
         const float *f = (const float *)x;
         if (floats && have == k && !some_before(f + base, n, f[heap[0].index], job->descending))
             continue;
-        keys_of[job->dtype](x + base * job->step * job->bytes, job->step, n, job->descending, block,
-                            1);
+        keys_of[job->dtype](x + base * job->inner * job->bytes, job->inner, n, job->descending,
+                            block, 1);
         for (int64_t i = 0; i < n; i++) {
             if (have == k && block[i] >= heap[0].key)
                 continue;
@@ -281,7 +280,7 @@ static void order_all(const order_job *job, const char *x, pair *p, int64_t *to)
     bool narrow = job->dtype != HOD_F64 && job->dtype != HOD_I64; /* keys of 32 bits */
     if (narrow && n > INSERTED && n <= MARKED) {
         uint64_t *words = &p->key;
-        keys_of[job->dtype](x, job->step, n, job->descending, words, 1);
+        keys_of[job->dtype](x, step, n, job->descending, words, 1);
         for (int64_t i = 0; i < n; i++)
             words[i] = words[i] << 32 | (uint64_t)i;
         words = sort_words(words, words + n, n);
@@ -289,7 +288,7 @@ static void order_all(const order_job *job, const char *x, pair *p, int64_t *to)
             to[i * step] = (int64_t)(words[i] & UINT32_MAX);
         return;
     }
-    keys_of[job->dtype](x, job->step, n, job->descending, &p->key, 2);
+    keys_of[job->dtype](x, step, n, job->descending, &p->key, 2);
     for (int64_t i = 0; i < n; i++)
         p[i].index = i;
     if (n <= INSERTED)
@@ -343,8 +342,7 @@ int hod__eval_order(const hod_op_call *c, hod_tensor *out)
                      .bytes = (int64_t)hod_dtype_bytes(x->dtype),
                      .descending = a->descending,
                      .dtype = x->dtype};
-    job.step = job.inner =
-        x->ndim ? hod__numel(x->ndim - (int)a->dim - 1, x->shape + a->dim + 1) : 1;
+    job.inner = x->ndim ? hod__numel(x->ndim - (int)a->dim - 1, x->shape + a->dim + 1) : 1;
     hod__parallel(hod_tensor_numel(x) / job.n, HOD_MAX(1, PARALLEL_ELEMENTS / job.n), order_lines,
                   &job);
     hod_tensor_release(x);

@@ -4,7 +4,6 @@
 
 typedef struct stack {
     const char *name;
-    hod_op op;
     int64_t gates, layers, directions;
     const hod_rnn_options *o;
     hod_tensor *lengths; /* i64 (N) */
@@ -219,13 +218,13 @@ static hod_rnn recurrent(stack *s, hod_tensor *x, const hod_rnn_weights *w)
 
 hod_rnn hod_lstm_with(hod_tensor *x, const hod_rnn_weights *w, hod_rnn_options o)
 {
-    stack s = {.name = "lstm", .op = HOD_OP_lstm, .gates = 4, .o = &o};
+    stack s = {.name = "lstm", .gates = 4, .o = &o};
     return recurrent(&s, x, w);
 }
 
 hod_rnn hod_gru_with(hod_tensor *x, const hod_rnn_weights *w, hod_rnn_options o)
 {
-    stack s = {.name = "gru", .op = HOD_OP_gru, .gates = 3, .o = &o};
+    stack s = {.name = "gru", .gates = 3, .o = &o};
     if (o.c) {
         hod__fail(HOD_ERROR_ARGUMENT, "gru: has no cell state c");
         return (hod_rnn){0};

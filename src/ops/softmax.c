@@ -101,7 +101,7 @@ static hod_tensor *along(hod_op op, hod_tensor *x, int dim)
 hod_tensor *hod_softmax(hod_tensor *x, int dim)
 {
     hod_tensor *c = checked("softmax", x, &dim);
-    if (hod__null("softmax", "x", x) || !c)
+    if (!c)
         return NULL;
     return hod__like(hod__fuses(c) ? along(HOD_OP_softmax, c, dim) : composed_softmax(c, dim), x);
 }
@@ -109,7 +109,7 @@ hod_tensor *hod_softmax(hod_tensor *x, int dim)
 hod_tensor *hod_log_softmax(hod_tensor *x, int dim)
 {
     hod_tensor *c = checked("log_softmax", x, &dim);
-    if (hod__null("log_softmax", "x", x) || !c)
+    if (!c)
         return NULL;
     return hod__like(
         hod__fuses(c) ? along(HOD_OP_log_softmax, c, dim) : composed_log_softmax(c, dim), x);
