@@ -217,8 +217,8 @@ static int run(const hod_op_call *c, hod_tensor *const *in, hod_tensor *out, enu
 
 static int eval(const hod_op_call *c, hod_tensor *out, enum way way)
 {
-    if (!hod__is_row_major(out))
-        return HOD_FAIL_RC(ARGUMENT, "%s: into a strided tensor", hod__op_name(c));
+    if (hod__eval_dense(c, out) != 0)
+        return -1;
     if (hod_tensor_numel(out) == 0)
         return 0;
     hod_tensor *in[8] = {0};

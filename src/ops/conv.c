@@ -250,8 +250,8 @@ int hod__conv_naive(const hod_op_call *c, hod_tensor *out)
 
 static int eval(const hod_op_call *c, hod_tensor *out)
 {
-    if (!hod__is_row_major(out))
-        return HOD_FAIL_RC(ARGUMENT, "%s: into a strided tensor", hod__op_name(c));
+    if (hod__eval_dense(c, out) != 0)
+        return -1;
     switch ((hod_dtype)c->in[0]->dtype) {
     case HOD_F32: return run(c, out, false);
     case HOD_F64: return run(c, out, true);

@@ -15,25 +15,9 @@ int hod__shape_nonzero(const hod_op_call *c, const hod_meta *in, hod_meta *out)
     return 0;
 }
 
-/* t's elements as row-major bytes, 1 where not 0; released by the caller. */
-static hod_tensor *flags_of(hod_tensor *t)
-{
-    hod_meta m = hod__meta(t);
-    if (m.dtype == HOD_BOOL)
-        return hod__eval_row_major(t);
-    m.dtype = HOD_BOOL;
-    hod_tensor *flags = hod__eval_temporary(&m);
-    if (flags)
-        hod__eval_cast(
-            &(hod_op_call){
-                .op = HOD_OP_cast, .attrs = &(hod_attrs){.cast = {HOD_BOOL}}, .n = 1, .in = &t},
-            flags);
-    return flags;
-}
-
 int64_t hod__count_nonzero(hod_tensor *t)
 {
-    hod_tensor *flags = flags_of(t);
+    hod_tensor *flags = hod__eval_row_major_as(t, HOD_BOOL); /* bytes, 1 where not 0 */
     if (!flags)
         return -1;
     int64_t n = hod_tensor_numel(flags), count = 0;
@@ -68,9 +52,9 @@ int hod__eval_nonzero(const hod_op_call *c, hod_tensor *out)
     int64_t wanted = c->attrs->count.n, found = 0, last = x->ndim - 1;
     if (hod_tensor_numel(out) == 0)
         return 0;
-    if (!hod__is_row_major(out))
-        return HOD_FAIL_RC(ARGUMENT, "nonzero: into a strided tensor");
-    hod_tensor *flags = flags_of(x);
+    if (hod__eval_dense(c, out) != 0)
+        return -1;
+    hod_tensor *flags = hod__eval_row_major_as(x, HOD_BOOL);
     if (!flags)
         return -1;
     int64_t n = hod_tensor_numel(x), width = x->shape[last], at[HOD_MAX_DIMS] = {0};
@@ -120,10 +104,8 @@ int hod__eval_nms(const hod_op_call *c, hod_tensor *out)
     int64_t n = hod_tensor_numel(out);
     if (n == 0)
         return 0;
-    if (!hod__is_row_major(out))
-        return HOD_FAIL_RC(ARGUMENT, "nms: into a strided tensor");
-    hod_tensor *boxes = hod__eval_row_major(c->in[0]);
-    if (!boxes)
+    hod_tensor *boxes;
+    if (hod__eval_inputs(c, out, &boxes) != 0)
         return -1;
     (boxes->dtype == HOD_F32 ? suppress_f32 : suppress_f64)(
         hod__data(boxes), n, c->attrs->nms.threshold, hod__data(out));

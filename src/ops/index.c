@@ -94,16 +94,7 @@ int hod__shape_embedding_back(const hod_op_call *c, const hod_meta *in, hod_meta
 /* The index as row-major i64, checked against `size`; released by the caller. NULL on failure. */
 static hod_tensor *index_of(const char *name, hod_tensor *index, int64_t size)
 {
-    hod_tensor *i64 = NULL;
-    if (index->dtype == HOD_I64) {
-        i64 = hod__eval_row_major(index);
-    } else {
-        hod_meta m = hod__meta(index);
-        m.dtype = HOD_I64;
-        i64 = hod__eval_temporary(&m);
-        if (i64)
-            hod__eval_cast(&(hod_op_call){.op = HOD_OP_cast, .n = 1, .in = &index}, i64);
-    }
+    hod_tensor *i64 = hod__eval_row_major_as(index, HOD_I64);
     if (!i64)
         return NULL;
     int64_t n = hod_tensor_numel(i64);
@@ -142,8 +133,8 @@ enum { PARALLEL_ELEMENTS = 32768 };
 static int run(index_job *job, const hod_op_call *c, hod_tensor *out, int64_t n, int64_t cost,
                void (*part)(void *context, int64_t begin, int64_t end))
 {
-    if (!hod__is_row_major(out))
-        return HOD_FAIL_RC(ARGUMENT, "%s: into a strided tensor", hod__op_name(c));
+    if (hod__eval_dense(c, out) != 0)
+        return -1;
     hod_tensor *index = index_of(hod__op_name(c), c->in[1], job->size);
     hod_tensor *from = index ? hod__eval_row_major(c->in[0]) : NULL;
     if (from && hod_tensor_numel(index) > 0 && hod_tensor_numel(out) > 0) {

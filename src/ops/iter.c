@@ -115,11 +115,30 @@ hod_tensor *hod__eval_row_major(hod_tensor *t)
     return copy;
 }
 
+hod_tensor *hod__eval_row_major_as(hod_tensor *t, hod_dtype dtype)
+{
+    if (t->dtype == (int)dtype)
+        return hod__eval_row_major(t);
+    hod_meta m = hod__meta(t);
+    m.dtype = dtype;
+    hod_tensor *copy = hod__eval_temporary(&m);
+    if (copy)
+        hod__eval_cast(&(hod_op_call){.op = HOD_OP_cast, .n = 1, .in = &t}, copy);
+    return copy;
+}
+
+int hod__eval_dense(const hod_op_call *c, const hod_tensor *out)
+{
+    return hod__is_row_major(out)
+               ? 0
+               : HOD_FAIL_RC(ARGUMENT, "%s: into a strided tensor", hod__op_name(c));
+}
+
 int hod__eval_inputs(const hod_op_call *c, const hod_tensor *out, hod_tensor **in)
 {
     memset(in, 0, (size_t)c->n * sizeof *in);
-    if (!hod__is_row_major(out))
-        return HOD_FAIL_RC(ARGUMENT, "%s: into a strided tensor", hod__op_name(c));
+    if (hod__eval_dense(c, out) != 0)
+        return -1;
     for (int i = 0; i < c->n; i++)
         if (!(in[i] = hod__eval_row_major(c->in[i])))
             return -1;
@@ -148,19 +167,6 @@ int hod__eval_zero(hod_tensor *out)
 
 /* ---- through another type ---- */
 
-/* t (of type `from`) as `to`; others are retained. */
-static hod_tensor *brought_to(hod_tensor *t, hod_dtype from, hod_dtype to)
-{
-    if (t->dtype != from)
-        return hod_tensor_retain(t);
-    hod_meta m = hod__meta(t);
-    m.dtype = to;
-    hod_tensor *copy = hod__eval_temporary(&m);
-    if (copy)
-        hod__eval_cast(&(hod_op_call){.op = HOD_OP_cast, .n = 1, .in = &t}, copy);
-    return copy;
-}
-
 int hod__eval_through(hod_dtype dtype, const hod_op_call *c, hod_tensor *out,
                       int (*eval)(const hod_op_call *c, hod_tensor *out))
 {
@@ -171,7 +177,8 @@ int hod__eval_through(hod_dtype dtype, const hod_op_call *c, hod_tensor *out,
     hod_tensor *result = in_place ? hod_tensor_retain(out) : hod__eval_temporary(&m);
     int rc = result ? 0 : -1;
     for (int i = 0; i < c->n && rc == 0; i++) {
-        in[i] = brought_to(c->in[i], (hod_dtype)c->in[0]->dtype, dtype);
+        in[i] = c->in[i]->dtype == c->in[0]->dtype ? hod__eval_row_major_as(c->in[i], dtype)
+                                                   : hod_tensor_retain(c->in[i]);
         rc = in[i] ? 0 : -1;
     }
     if (rc == 0)

@@ -176,8 +176,8 @@ int hod__eval_matmul(const hod_op_call *c, hod_tensor *out)
 {
     if (hod_tensor_numel(out) == 0)
         return 0;
-    if (!hod__is_row_major(out))
-        return HOD_FAIL_RC(ARGUMENT, "matmul: into a strided tensor");
+    if (hod__eval_dense(c, out) != 0)
+        return -1;
     switch ((hod_dtype)c->in[0]->dtype) {
     case HOD_F32: return eval_f32(c, out);
     case HOD_F64: return hod__matmul_naive(c, out);

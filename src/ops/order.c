@@ -330,10 +330,8 @@ int hod__eval_order(const hod_op_call *c, hod_tensor *out)
     const hod_attrs_order *a = &c->attrs->order;
     if (hod_tensor_numel(out) == 0)
         return 0;
-    if (!hod__is_row_major(out))
-        return HOD_FAIL_RC(ARGUMENT, "order: into a strided tensor");
-    hod_tensor *x = hod__eval_row_major(c->in[0]);
-    if (!x)
+    hod_tensor *x;
+    if (hod__eval_inputs(c, out, &x) != 0)
         return -1;
     order_job job = {.from = hod__data(x),
                      .to = hod__data(out),
@@ -439,8 +437,8 @@ int hod__eval_searchsorted(const hod_op_call *c, hod_tensor *out)
     int64_t n = hod_tensor_numel(out);
     if (n == 0)
         return 0;
-    if (!hod__is_row_major(out))
-        return HOD_FAIL_RC(ARGUMENT, "searchsorted: into a strided tensor");
+    if (hod__eval_dense(c, out) != 0)
+        return -1;
     hod_tensor *keys[2] = {keys_of_all(c->in[0]), keys_of_all(c->in[1])};
     int rc = keys[0] && keys[1] ? 0 : -1;
     if (rc == 0) {

@@ -74,10 +74,8 @@ int hod__eval_triangle(const hod_op_call *c, hod_tensor *out)
     int64_t n = hod_tensor_numel(out);
     if (n == 0)
         return 0;
-    if (!hod__is_row_major(out))
-        return HOD_FAIL_RC(ARGUMENT, "triangle: into a strided tensor");
-    hod_tensor *from = hod__eval_row_major(c->in[0]);
-    if (!from)
+    hod_tensor *from;
+    if (hod__eval_inputs(c, out, &from) != 0)
         return -1;
     triangle_job job = {.from = hod__data(from),
                         .to = hod__data(out),
@@ -282,15 +280,15 @@ int hod__eval_pad(const hod_op_call *c, hod_tensor *out)
     int64_t n = hod_tensor_numel(out);
     if (n == 0)
         return 0;
-    if (!hod__is_row_major(out))
-        return HOD_FAIL_RC(ARGUMENT, "pad: into a strided tensor");
     if (out->ndim == 0) {
         hod__eval_copy(c->in[0], out);
         return 0;
     }
+    hod_tensor *from;
+    if (hod__eval_inputs(c, out, &from) != 0)
+        return -1;
     pad_job job = {.to = hod__data(out), .bytes = (int64_t)hod_dtype_bytes(out->dtype)};
-    hod_tensor *from = hod__eval_row_major(c->in[0]);
-    int rc = from ? pad_begin(&job, &c->attrs->pad, out->ndim, from->shape) : -1;
+    int rc = pad_begin(&job, &c->attrs->pad, out->ndim, from->shape);
     if (rc == 0)
         rc = element_of(out, c->attrs->pad.value, &job.fill);
     if (rc == 0) {
@@ -330,20 +328,17 @@ int hod__eval_pad_back(const hod_op_call *c, hod_tensor *out)
 {
     if (!hod__is_computed(out->dtype))
         return hod__eval_through(HOD_F32, c, out, hod__eval_pad_back);
-    if (!hod__is_row_major(out))
-        return HOD_FAIL_RC(ARGUMENT, "pad_back: into a strided tensor");
     if (out->ndim == 0) {
         hod__eval_copy(c->in[0], out);
         return 0;
     }
-    if (hod__eval_zero(out) != 0)
+    hod_tensor *from;
+    if (hod__eval_zero(out) != 0 || hod__eval_inputs(c, out, &from) != 0)
         return -1;
     pad_job job = {.bytes = (int64_t)hod_dtype_bytes(out->dtype)};
-    hod_tensor *from = hod__eval_row_major(c->in[0]);
     hod_attrs_pad forward = c->attrs->pad;
-    if (from)
-        forward.shape = hod_tensor_shape(from);
-    int rc = from ? pad_begin(&job, &forward, out->ndim, out->shape) : -1;
+    forward.shape = hod_tensor_shape(from);
+    int rc = pad_begin(&job, &forward, out->ndim, out->shape);
     if (rc == 0 && hod_tensor_numel(out) > 0) {
         job.from = hod__data(from);
         job.to = hod__data(out);

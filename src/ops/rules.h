@@ -90,9 +90,11 @@ void hod__parallel(int64_t n, int64_t grain, void (*f)(void *context, int64_t be
 /* A row-major tensor with t's values: t itself (retained), or a copy; release when done. NULL on
  * failure. Not owned by a scope. */
 hod_tensor *hod__eval_row_major(hod_tensor *t);
+hod_tensor *hod__eval_row_major_as(hod_tensor *t, hod_dtype dtype); /* its values in that type */
 /* All inputs of a call so, into in[c->n], for a kernel that writes a row-major result. 0 or -1;
  * either way what stands in `in` then, NULL or counted, is the caller's to release. */
 int hod__eval_inputs(const hod_op_call *c, const hod_tensor *out, hod_tensor **in);
+int hod__eval_dense(const hod_op_call *c, const hod_tensor *out); /* is out row-major? 0 or -1 */
 void hod__release_inputs(const hod_op_call *c, hod_tensor *const *in);
 /* Copies values between tensors of one shape and dtype, any strides. Both real. */
 void hod__eval_copy(const hod_tensor *from, hod_tensor *to);

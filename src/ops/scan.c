@@ -68,10 +68,8 @@ static int scan(const hod_op_call *c, hod_tensor *out, scan_part *const *parts)
 {
     if (hod_tensor_numel(out) == 0)
         return 0;
-    if (!hod__is_row_major(out))
-        return HOD_FAIL_RC(ARGUMENT, "%s: into a strided tensor", hod__op_name(c));
-    hod_tensor *x = hod__eval_row_major(c->in[0]);
-    if (!x)
+    hod_tensor *x;
+    if (hod__eval_inputs(c, out, &x) != 0)
         return -1;
     int dim = (int)c->attrs->scan.dim;
     scan_job job = {.from = hod__data(x),

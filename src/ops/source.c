@@ -127,8 +127,8 @@ int hod__eval_iota(const hod_op_call *c, hod_tensor *out)
         return 0;
     if (out->ndim == 0)
         return hod__eval_zero(out);
-    if (!hod__is_row_major(out))
-        return HOD_FAIL_RC(ARGUMENT, "iota: into a strided tensor");
+    if (hod__eval_dense(c, out) != 0)
+        return -1;
     int dim = (int)c->attrs->iota.dim;
     size_t size = hod_dtype_bytes(out->dtype);
     int64_t inner = hod__numel(out->ndim - dim - 1, out->shape + dim + 1);
@@ -175,8 +175,8 @@ int hod__eval_uniform(const hod_op_call *c, hod_tensor *out)
     int64_t n = hod_tensor_numel(out), samples = hod_tensor_numel(index);
     if (n == 0)
         return 0;
-    if (!hod__is_row_major(out))
-        return HOD_FAIL_RC(ARGUMENT, "uniform: into a strided tensor");
+    if (hod__eval_dense(c, out) != 0)
+        return -1;
     const int64_t *k = hod__data(key);
     draw_job job = {
         .to = hod__data(out),

@@ -150,14 +150,11 @@ static int run(const hod_op_call *c, hod_tensor *out, int64_t n, int64_t cost,
                void (*part)(void *context, int64_t begin, int64_t end))
 {
     unfold_job job = {.a = &c->attrs->unfold, .bytes = (int64_t)hod_dtype_bytes(out->dtype)};
-    if (!hod__is_row_major(out))
-        return HOD_FAIL_RC(ARGUMENT, "%s: into a strided tensor", hod__op_name(c));
     if (hod_tensor_numel(out) == 0)
         return 0;
-    if (count_windows(hod__op_name(c), job.a, job.windows) != 0)
-        return -1;
-    hod_tensor *from = hod__eval_row_major(c->in[0]);
-    if (!from)
+    hod_tensor *from;
+    if (count_windows(hod__op_name(c), job.a, job.windows) != 0 ||
+        hod__eval_inputs(c, out, &from) != 0)
         return -1;
     job.from = hod_tensor_numel(from) > 0 ? hod__data(from) : NULL;
     job.to = hod__data(out);

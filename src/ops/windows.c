@@ -98,13 +98,11 @@ int hod__eval_windows_back(const hod_op_call *c, hod_tensor *out)
 {
     if (!hod__is_computed(out->dtype))
         return hod__eval_through(HOD_F32, c, out, hod__eval_windows_back);
-    if (!hod__is_row_major(out))
-        return HOD_FAIL_RC(ARGUMENT, "windows_back: into a strided tensor");
     int64_t n = hod_tensor_numel(out);
     if (n == 0)
         return 0;
-    hod_tensor *from = hod__eval_row_major(c->in[0]);
-    if (!from)
+    hod_tensor *from;
+    if (hod__eval_inputs(c, out, &from) != 0)
         return -1;
     const hod_attrs_windows *a = &c->attrs->windows;
     int d = (int)a->dim;
