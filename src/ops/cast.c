@@ -30,8 +30,6 @@ static void run_only_row(void *context, int64_t begin, int64_t end)
              job->from + begin * s * job->from_size, s);
 }
 
-enum { PARALLEL_ELEMENTS = 32768 };
-
 int hod__eval_cast(const hod_op_call *c, hod_tensor *out)
 {
     const hod_tensor *x = c->in[0];
@@ -45,9 +43,8 @@ int hod__eval_cast(const hod_op_call *c, hod_tensor *out)
     job.from_size = (int64_t)hod_dtype_bytes(x->dtype);
     int64_t length = job.it.shape[job.it.ndim - 1];
     if (job.it.ndim == 1)
-        hod__parallel(length, PARALLEL_ELEMENTS, run_only_row, &job);
+        hod__parallel(length, HOD_PARALLEL_ELEMENTS, run_only_row, &job);
     else
-        hod__parallel(hod__iter_rows(&job.it), HOD_MAX(1, PARALLEL_ELEMENTS / length), run_rows,
-                      &job);
+        hod__parallel(hod__iter_rows(&job.it), hod__grain(length), run_rows, &job);
     return 0;
 }

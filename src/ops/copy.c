@@ -17,8 +17,7 @@ enum {
     SMALL_PLANE = 256, /* and a plane of so many more to find */
     FEW = 4,           /* times that a row is repeated */
     ROW = 512,
-    PAGE = 4096,               /* bytes */
-    PARALLEL_ELEMENTS = 32768, /* below, waking threads costs more than the work */
+    PAGE = 4096, /* bytes */
 };
 
 /* A plane of m rows of n elements: each side's steps from row to row and along it, in elements. */
@@ -268,10 +267,10 @@ void hod__eval_copy(const hod_tensor *from, hod_tensor *to)
         return;
     if (it->ndim == 1) {
         job.p = (plane){1, it->n, 0, it->strides[0][0], 0, it->strides[1][0]};
-        hod__parallel(it->n, PARALLEL_ELEMENTS, copy_line, &job);
+        hod__parallel(it->n, HOD_PARALLEL_ELEMENTS, copy_line, &job);
         return;
     }
     sort_dims(it);
     choose_plane(&job);
-    hod__parallel(it->n / job.p.n, HOD_MAX(1, PARALLEL_ELEMENTS / job.p.n), copy_rows, &job);
+    hod__parallel(it->n / job.p.n, hod__grain(job.p.n), copy_rows, &job);
 }

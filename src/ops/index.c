@@ -127,8 +127,6 @@ static void copy_rows(void *context, int64_t begin, int64_t end)
     }
 }
 
-enum { PARALLEL_ELEMENTS = 32768 };
-
 /* Runs `part` over n parts of about `cost` elements with the operands made row-major. */
 static int run(index_job *job, const hod_op_call *c, hod_tensor *out, int64_t n, int64_t cost,
                void (*part)(void *context, int64_t begin, int64_t end))
@@ -141,7 +139,7 @@ static int run(index_job *job, const hod_op_call *c, hod_tensor *out, int64_t n,
         job->index = hod__data(index);
         job->from = hod__data(from);
         job->to = hod__data(out);
-        hod__parallel(n, HOD_MAX(1, PARALLEL_ELEMENTS / HOD_MAX(1, cost)), part, job);
+        hod__parallel(n, hod__grain(cost), part, job);
     }
     int rc = from ? 0 : -1;
     hod_tensor_release(index);

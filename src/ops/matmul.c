@@ -167,8 +167,7 @@ int hod__matmul_naive(const hod_op_call *c, hod_tensor *out)
                      .b_row = b->strides[rb + tb],
                      .b_col = b->strides[rb + !tb]};
     hod__iter_begin(&job.it, rc, out->shape, 3, (const hod_tensor *[]){&bc, &ba, &bb});
-    hod__parallel(job.it.n * job.m, HOD_MAX(1, 32768 / HOD_MAX(1, job.n * job.k)), naive_rows,
-                  &job);
+    hod__parallel(job.it.n * job.m, hod__grain(job.n * job.k), naive_rows, &job);
     return 0;
 }
 

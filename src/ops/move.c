@@ -29,7 +29,6 @@ typedef struct concat_job {
 } concat_job;
 
 enum {
-    PARALLEL_ELEMENTS = 32768,
     BLOCK = 4096, /* elements that stay in the nearest cache */
     PIECE = 64    /* bytes: worth a copy of their own */
 };
@@ -94,7 +93,7 @@ int hod__eval_concat(const hod_op_call *c, hod_tensor *out)
         job.to = hod__data(out);
         job.row = n / rows;
         job.size = (int64_t)hod_dtype_bytes(out->dtype);
-        hod__parallel(rows, HOD_MAX(1, PARALLEL_ELEMENTS / job.row), concat_rows, &job);
+        hod__parallel(rows, hod__grain(job.row), concat_rows, &job);
         return 0;
     }
     for (int i = 0; i < c->n; i++) {

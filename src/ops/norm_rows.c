@@ -90,7 +90,7 @@ static void run_blocks(void *context, int64_t begin, int64_t end)
     }
 }
 
-enum { PARALLEL_ELEMENTS = 16384, BLOCKS = 16 };
+enum { PARALLEL_ELEMENTS = 16384, BLOCKS = 16 }; /* each is read twice or more */
 
 static int64_t grain_of(const hod_attrs_norm *a, int64_t steps)
 {

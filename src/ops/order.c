@@ -24,7 +24,7 @@ typedef struct order_job {
     _Atomic bool failed; /* memory */
 } order_job;
 
-enum { INSERTED = 48, MARKED = 255, BLOCK = 64, SEARCHED = 8, PARALLEL_ELEMENTS = 32768 };
+enum { INSERTED = 48, MARKED = 255, BLOCK = 64, SEARCHED = 8 };
 
 /* ---- keys ---- */
 
@@ -341,8 +341,7 @@ int hod__eval_order(const hod_op_call *c, hod_tensor *out)
                      .descending = a->descending,
                      .dtype = x->dtype};
     job.inner = x->ndim ? hod__numel(x->ndim - (int)a->dim - 1, x->shape + a->dim + 1) : 1;
-    hod__parallel(hod_tensor_numel(x) / job.n, HOD_MAX(1, PARALLEL_ELEMENTS / job.n), order_lines,
-                  &job);
+    hod__parallel(hod_tensor_numel(x) / job.n, hod__grain(job.n), order_lines, &job);
     hod_tensor_release(x);
     return job.failed ? HOD_FAIL_RC(MEMORY, "order: no memory for %lld elements", (long long)job.n)
                       : 0;

@@ -10,8 +10,6 @@
 #include "ops/rules.h"
 #include <hod/movement.h>
 
-enum { PARALLEL_ELEMENTS = 32768 };
-
 /* ---- flip ---- */
 
 int hod__shape_flip(const hod_op_call *c, const hod_meta *in, hod_meta *out)
@@ -84,8 +82,7 @@ int hod__eval_triangle(const hod_op_call *c, hod_tensor *out)
                         .diagonal = c->attrs->triangle.diagonal,
                         .bytes = (int64_t)hod_dtype_bytes(out->dtype),
                         .upper = c->attrs->triangle.upper};
-    hod__parallel(n / job.columns, HOD_MAX(1, PARALLEL_ELEMENTS / job.columns), triangle_rows,
-                  &job);
+    hod__parallel(n / job.columns, hod__grain(job.columns), triangle_rows, &job);
     hod_tensor_release(from);
     return 0;
 }
@@ -294,7 +291,7 @@ int hod__eval_pad(const hod_op_call *c, hod_tensor *out)
     if (rc == 0) {
         int64_t row = out->shape[out->ndim - 1];
         job.from = hod_tensor_numel(from) > 0 ? hod__data(from) : NULL;
-        hod__parallel(n / row, HOD_MAX(1, PARALLEL_ELEMENTS / row), pad_rows, &job);
+        hod__parallel(n / row, hod__grain(row), pad_rows, &job);
     }
     pad_end(&job);
     hod_tensor_release(from);
@@ -342,7 +339,7 @@ int hod__eval_pad_back(const hod_op_call *c, hod_tensor *out)
     if (rc == 0 && hod_tensor_numel(out) > 0) {
         job.from = hod__data(from);
         job.to = hod__data(out);
-        hod__parallel(job.outer, HOD_MAX(1, PARALLEL_ELEMENTS / job.part),
+        hod__parallel(job.outer, hod__grain(job.part),
                       out->dtype == HOD_F32 ? pad_back_f32 : pad_back_f64, &job);
     }
     pad_end(&job);

@@ -72,8 +72,6 @@ static void run_only_row(void *context, int64_t begin, int64_t end)
     run_stretch(context, (int64_t[HOD_ITER_MAX]){0}, begin, end);
 }
 
-enum { PARALLEL_ELEMENTS = 32768 }; /* below, waking threads costs more than the work */
-
 static hod_row *row_of(hod_dtype dtype, hod_op op)
 {
     bool half = hod__is_half(dtype);
@@ -104,9 +102,8 @@ int hod__eval_pointwise(const hod_op_call *c, hod_tensor *out)
     }
     int64_t length = job.it.shape[job.it.ndim - 1];
     if (job.it.ndim == 1)
-        hod__parallel(length, PARALLEL_ELEMENTS, run_only_row, &job);
+        hod__parallel(length, HOD_PARALLEL_ELEMENTS, run_only_row, &job);
     else
-        hod__parallel(hod__iter_rows(&job.it), HOD_MAX(1, PARALLEL_ELEMENTS / length), run_rows,
-                      &job);
+        hod__parallel(hod__iter_rows(&job.it), hod__grain(length), run_rows, &job);
     return 0;
 }

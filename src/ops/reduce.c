@@ -58,7 +58,7 @@ typedef struct reduce_job {
     int64_t width;            /* columns: of a block; results do not depend on it */
 } reduce_job;
 
-enum { PIECE = 16384, COLUMNS = 1024, FEW_COLUMNS = 64, PARALLEL_ELEMENTS = 32768 };
+enum { PIECE = 16384, COLUMNS = 1024, FEW_COLUMNS = 64 };
 
 /* Folds elements [begin, end) of the reduced dimensions, counted in order, into acc. */
 static void fold_range(const reduce_job *job, int64_t x_offset, int64_t begin, int64_t end,
@@ -155,9 +155,9 @@ static void by_columns(reduce_job *job, int64_t most,
     int64_t last = k->shape[k->ndim - 1], threads = hod__cpu()->threads;
     int64_t share = (k->n / threads + FEW_COLUMNS - 1) / FEW_COLUMNS * FEW_COLUMNS;
     job->width = HOD_MIN(most, HOD_MAX(share, FEW_COLUMNS));
-    int64_t each = HOD_MAX(1, HOD_MIN(job->width, last) * job->reduced.n);
-    hod__parallel(k->n / last * ((last + job->width - 1) / job->width),
-                  HOD_MAX(1, PARALLEL_ELEMENTS / each), part, job);
+    int64_t each = HOD_MIN(job->width, last) * job->reduced.n;
+    hod__parallel(k->n / last * ((last + job->width - 1) / job->width), hod__grain(each), part,
+                  job);
 }
 
 static void pieces(void *context, int64_t begin, int64_t end)
@@ -258,7 +258,7 @@ int hod__eval_reduce(const hod_op_call *c, hod_tensor *out)
     job.out = hod__data(out);
     job.x_size = (int64_t)hod_dtype_bytes(x->dtype);
     job.out_size = (int64_t)hod_dtype_bytes(out->dtype);
-    int64_t grain = HOD_MAX(1, PARALLEL_ELEMENTS / HOD_MAX(1, job.reduced.n));
+    int64_t grain = hod__grain(job.reduced.n);
     const dims *k = &job.kept, *r = &job.reduced;
     bool dense = r->ndim && r->x[r->ndim - 1] == 1, few = k->n < 16 && r->n >= 4 * PIECE;
     bool wide =

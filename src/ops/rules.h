@@ -86,6 +86,12 @@ int64_t hod__iter_rows(const hod_iter *it); /* product of the outer dimensions *
  * at least `grain` elements a part. */
 void hod__parallel(int64_t n, int64_t grain, void (*f)(void *context, int64_t begin, int64_t end),
                    void *context);
+enum { HOD_PARALLEL_ELEMENTS = 32768 }; /* below, waking threads costs more than the work */
+/* The grain of parts that touch `each` elements. */
+static inline int64_t hod__grain(int64_t each)
+{
+    return HOD_MAX(1, HOD_PARALLEL_ELEMENTS / HOD_MAX(1, each));
+}
 
 /* A row-major tensor with t's values: t itself (retained), or a copy; release when done. NULL on
  * failure. Not owned by a scope. */

@@ -7,7 +7,7 @@
 #include "tensor/half.h"
 #include <math.h>
 
-enum { SCAN_COLUMNS = 256, PARALLEL_ELEMENTS = 32768 };
+enum { SCAN_COLUMNS = 256 };
 
 typedef struct scan_job {
     const void *from;
@@ -80,8 +80,7 @@ static int scan(const hod_op_call *c, hod_tensor *out, scan_part *const *parts)
                     .reverse = c->attrs->scan.reverse};
     job.blocks = (job.inner + SCAN_COLUMNS - 1) / SCAN_COLUMNS;
     int64_t each = job.size * HOD_MIN(job.inner, SCAN_COLUMNS);
-    hod__parallel(job.outer * job.blocks, HOD_MAX(1, PARALLEL_ELEMENTS / each), parts[x->dtype],
-                  &job);
+    hod__parallel(job.outer * job.blocks, hod__grain(each), parts[x->dtype], &job);
     hod_tensor_release(x);
     return 0;
 }

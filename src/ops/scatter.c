@@ -24,7 +24,7 @@ typedef struct walk {
     void (*part)(void *context, int64_t begin, int64_t end);
 } walk;
 
-enum { PARALLEL_ELEMENTS = 32768, CACHED_BYTES = 16384 };
+enum { CACHED_BYTES = 16384 };
 
 /* ---- shapes ---- */
 
@@ -312,13 +312,13 @@ static void visit(walk *w, int64_t bytes, walk_part *part)
     if (!part && takes_rows(w)) {
         int64_t rows = hod__iter_rows(&w->it) * w->n, width = w->it.shape[w->it.ndim - 1];
         in_bytes(w, bytes);
-        hod__parallel(rows, HOD_MAX(1, PARALLEL_ELEMENTS / width), gather_rows, w);
+        hod__parallel(rows, hod__grain(width), gather_rows, w);
         return;
     }
     int64_t each = w->start ? HOD_MAX(w->n, w->size) : w->n;
     w->line_bytes = w->size * bytes;
     w->part = part ? part : sized((size_t)bytes, true);
-    hod__parallel(w->it.n, HOD_MAX(1, PARALLEL_ELEMENTS / each), w->start ? started : w->part, w);
+    hod__parallel(w->it.n, hod__grain(each), w->start ? started : w->part, w);
 }
 
 /* Runs `part` (or, with NULL, gather's, by whole rows where they serve) over index, other, indexed.
@@ -335,7 +335,7 @@ static int run(const char *name, hod_tensor *index, hod_tensor *other, hod_tenso
     const hod_tensor *const t[3] = {at, other, indexed};
     hod_tensor line[3];
     w.n = index->ndim ? index->shape[dim] : 1;
-    bool splits = !part && w.n > PARALLEL_ELEMENTS && hod_tensor_numel(index) == w.n;
+    bool splits = !part && w.n > HOD_PARALLEL_ELEMENTS && hod_tensor_numel(index) == w.n;
     for (int k = 0; k < 3; k++) {
         line[k] = lines_of(t[k], index, splits ? -1 : dim);
         w.along[k] = index->ndim ? t[k]->strides[dim] : 0;

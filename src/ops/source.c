@@ -41,7 +41,7 @@ static uint64_t repeated(uint64_t element, size_t size)
     return element;
 }
 
-enum { PARALLEL_ELEMENTS = 65536 };
+enum { PARALLEL_ELEMENTS = 65536 }; /* a fill reads nothing */
 
 typedef struct source_job {
     hod_iter it;

@@ -15,8 +15,6 @@ typedef struct unfold_job {
     char *to;
 } unfold_job;
 
-enum { PARALLEL_ELEMENTS = 32768 };
-
 /* How many windows there are in each direction; 0 or -1. */
 static int count_windows(const char *name, const hod_attrs_unfold *a, int64_t windows[2])
 {
@@ -158,7 +156,7 @@ static int run(const hod_op_call *c, hod_tensor *out, int64_t n, int64_t cost,
         return -1;
     job.from = hod_tensor_numel(from) > 0 ? hod__data(from) : NULL;
     job.to = hod__data(out);
-    hod__parallel(n, HOD_MAX(1, PARALLEL_ELEMENTS / HOD_MAX(1, cost)), part, &job);
+    hod__parallel(n, hod__grain(cost), part, &job);
     hod_tensor_release(from);
     return 0;
 }

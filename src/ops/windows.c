@@ -9,8 +9,6 @@
  */
 #include "ops/rules.h"
 
-enum { PARALLEL_ELEMENTS = 32768 };
-
 /* y as `line` rows of `inner` elements each, L of them in every part; each of y's windows is `size`
  * rows of g, one behind the other. */
 typedef struct windows_job {
@@ -114,8 +112,8 @@ int hod__eval_windows_back(const hod_op_call *c, hod_tensor *out)
                        .from = hod__data(from),
                        .to = hod__data(out)};
     int64_t rows = n / job.inner, cost = HOD_MAX(n, hod_tensor_numel(from)) / rows;
-    hod__parallel(rows, HOD_MAX(1, PARALLEL_ELEMENTS / cost),
-                  out->dtype == HOD_F32 ? add_windows_f32 : add_windows_f64, &job);
+    hod__parallel(rows, hod__grain(cost), out->dtype == HOD_F32 ? add_windows_f32 : add_windows_f64,
+                  &job);
     hod_tensor_release(from);
     return 0;
 }
