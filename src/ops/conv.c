@@ -67,13 +67,6 @@ static int check(const char *name, const hod_attrs_conv *a, const hod_meta *x, c
     return 0;
 }
 
-static hod_meta meta_of(const hod_shape *s, hod_dtype dtype)
-{
-    hod_meta m = {.dtype = dtype, .ndim = s->n};
-    memcpy(m.shape, s->d, (size_t)HOD_MIN(HOD_MAX(s->n, 0), HOD_MAX_DIMS) * sizeof *s->d);
-    return m;
-}
-
 /* After the checks, which are about one type. */
 static int widened(const hod_op_call *c, hod_meta *out)
 {
@@ -89,7 +82,7 @@ int hod__shape_conv2d(const hod_op_call *c, const hod_meta *in, hod_meta *out)
 int hod__shape_conv2d_input(const hod_op_call *c, const hod_meta *in, hod_meta *out)
 {
     hod_meta y;
-    *out = meta_of(&c->attrs->conv.shape, in[1].dtype);
+    *out = hod__meta_of(in[1].dtype, &c->attrs->conv.shape);
     if (check("conv2d_input", &c->attrs->conv, out, &in[1], &y) != 0 ||
         hod__check_like("conv2d_input", &in[0], &y) != 0)
         return -1;
@@ -99,7 +92,7 @@ int hod__shape_conv2d_input(const hod_op_call *c, const hod_meta *in, hod_meta *
 int hod__shape_conv2d_weight(const hod_op_call *c, const hod_meta *in, hod_meta *out)
 {
     hod_meta y;
-    *out = meta_of(&c->attrs->conv.shape, in[0].dtype);
+    *out = hod__meta_of(in[0].dtype, &c->attrs->conv.shape);
     if (check("conv2d_weight", &c->attrs->conv, &in[0], out, &y) != 0 ||
         hod__check_like("conv2d_weight", &in[1], &y) != 0)
         return -1;

@@ -60,11 +60,8 @@ int hod__shape_grid_sample(const hod_op_call *c, const hod_meta *in, hod_meta *o
 
 int hod__shape_grid_sample_back(const hod_op_call *c, const hod_meta *in, hod_meta *out)
 {
-    const hod_shape *s = &c->attrs->sample.shape;
     hod_meta y;
-    out->dtype = in[0].dtype;
-    out->ndim = s->n;
-    memcpy(out->shape, s->d, sizeof out->shape);
+    *out = hod__meta_of(in[0].dtype, &c->attrs->sample.shape);
     if (sampled("grid_sample_back", &c->attrs->sample, out, &in[1], &y) != 0)
         return -1;
     return hod__check_like("grid_sample_back", &in[0], &y);

@@ -51,13 +51,6 @@ int hod__check_index_range(const char *name, const int64_t *at, int64_t n, int64
 
 /* ---- shapes ---- */
 
-static void set_shape(hod_meta *m, hod_dtype dtype, const hod_shape *s)
-{
-    m->dtype = dtype;
-    m->ndim = s->n;
-    memcpy(m->shape, s->d, sizeof m->shape);
-}
-
 int hod__shape_embedding(const hod_op_call *c, const hod_meta *in, hod_meta *out)
 {
     (void)c;
@@ -77,7 +70,7 @@ int hod__shape_embedding(const hod_op_call *c, const hod_meta *in, hod_meta *out
 int hod__shape_embedding_back(const hod_op_call *c, const hod_meta *in, hod_meta *out)
 {
     const hod_meta *g = &in[0], *index = &in[1];
-    set_shape(out, g->dtype, &c->attrs->shape.shape);
+    *out = hod__meta_of(g->dtype, &c->attrs->shape.shape);
     if (hod__check_index_type("embedding_back", "an index", index->dtype) != 0)
         return -1;
     bool fits = out->ndim >= 1 && g->ndim == index->ndim + out->ndim - 1;

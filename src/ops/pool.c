@@ -145,11 +145,8 @@ int hod__shape_max_pool2d_pick(const hod_op_call *c, const hod_meta *in, hod_met
 
 int hod__shape_avg_pool2d_back(const hod_op_call *c, const hod_meta *in, hod_meta *out)
 {
-    const hod_shape *s = &c->attrs->pool.shape;
     hod_meta y;
-    out->dtype = in->dtype;
-    out->ndim = s->n;
-    memcpy(out->shape, s->d, sizeof out->shape);
+    *out = hod__meta_of(in->dtype, &c->attrs->pool.shape);
     if (pooled("avg_pool2d_back", &c->attrs->pool, out, &y) != 0)
         return -1;
     return hod__check_like("avg_pool2d_back", in, &y);

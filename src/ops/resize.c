@@ -57,14 +57,11 @@ int hod__shape_resize2d(const hod_op_call *c, const hod_meta *in, hod_meta *out)
 
 int hod__shape_resize2d_back(const hod_op_call *c, const hod_meta *in, hod_meta *out)
 {
-    const hod_shape *s = &c->attrs->resize.shape;
     hod_meta y;
     if (!hod__is_float(in->dtype))
         return HOD_FAIL_RC(ARGUMENT, "resize2d_back: not defined for %s",
                            hod_dtype_name(in->dtype));
-    out->dtype = in->dtype;
-    out->ndim = s->n;
-    memcpy(out->shape, s->d, sizeof out->shape);
+    *out = hod__meta_of(in->dtype, &c->attrs->resize.shape);
     if (resized("resize2d_back", &c->attrs->resize, out, &y) != 0)
         return -1;
     return hod__check_like("resize2d_back", in, &y);

@@ -27,6 +27,13 @@ int hod__eval_reduce(const hod_op_call *c, hod_tensor *out);
 /* ---- for shape rules ---- */
 const char *hod__op_name(const hod_op_call *c);
 #define HOD_META_TEXT(m) hod__shape_text((m)->ndim, (m)->shape, (char[96]){0}, 96)
+/* A shape given as attribute; what it has too many of is left for a check to refuse. */
+static inline hod_meta hod__meta_of(hod_dtype dtype, const hod_shape *s)
+{
+    hod_meta m = {.dtype = dtype, .ndim = s->n};
+    memcpy(m.shape, s->d, (size_t)HOD_MIN(HOD_MAX(s->n, 0), HOD_MAX_DIMS) * sizeof *s->d);
+    return m;
+}
 /* Broadcasts `a` and `b` (ndim and shape) into out; false when they do not match. */
 bool hod__broadcast(int na, const int64_t *a, int nb, const int64_t *b, int *nout, int64_t *out);
 /* `have` has the type and the shape of `want`: 0, or -1 with an error that names both. */

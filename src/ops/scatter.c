@@ -63,10 +63,7 @@ int hod__shape_gather(const hod_op_call *c, const hod_meta *in, hod_meta *out)
 
 int hod__shape_scatter_add(const hod_op_call *c, const hod_meta *in, hod_meta *out)
 {
-    const hod_shape *s = &c->attrs->scatter.shape;
-    out->dtype = in[0].dtype;
-    out->ndim = s->n;
-    memcpy(out->shape, s->d, sizeof out->shape);
+    *out = hod__meta_of(in[0].dtype, &c->attrs->scatter.shape);
     if (check_written("scatter_add", &in[0], &in[1]) != 0)
         return -1;
     return check_fits("scatter_add", out, &in[1], c->attrs->scatter.dim);

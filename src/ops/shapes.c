@@ -134,19 +134,12 @@ static int check_shape(const char *name, const hod_shape *s)
     return 0;
 }
 
-static void set_shape(hod_meta *out, const hod_shape *s)
-{
-    out->ndim = s->n;
-    memcpy(out->shape, s->d, (size_t)s->n * sizeof *s->d);
-}
-
 int hod__shape_reshape(const hod_op_call *c, const hod_meta *in, hod_meta *out)
 {
     const hod_shape *s = &c->attrs->shape.shape;
     if (check_shape("reshape", s) != 0)
         return -1;
-    *out = *in;
-    set_shape(out, s);
+    *out = hod__meta_of(in->dtype, s);
     int64_t have = hod__numel(in->ndim, in->shape), want = hod__numel(s->n, s->d);
     if (have != want)
         return HOD_FAIL_RC(ARGUMENT, "reshape: %s has %lld elements, %s has %lld",
@@ -175,8 +168,7 @@ int hod__shape_expand(const hod_op_call *c, const hod_meta *in, hod_meta *out)
     const hod_shape *s = &c->attrs->shape.shape;
     if (check_shape("expand", s) != 0)
         return -1;
-    *out = *in;
-    set_shape(out, s);
+    *out = hod__meta_of(in->dtype, s);
     int lead = s->n - in->ndim;
     bool fits = lead >= 0;
     for (int i = 0; fits && i < in->ndim; i++)
@@ -211,8 +203,7 @@ static int shape_of_source(const char *name, hod_dtype dtype, const hod_shape *s
         return -1;
     if ((unsigned)dtype >= HOD_DTYPES)
         return HOD_FAIL_RC(ARGUMENT, "%s: no element type %d", name, (int)dtype);
-    out->dtype = dtype;
-    set_shape(out, s);
+    *out = hod__meta_of(dtype, s);
     return 0;
 }
 
