@@ -187,11 +187,6 @@ int32_t hod__call_value(hod_trace_call *k, hod_tensor *t)
 
 /* ---- operators ---- */
 
-static bool tape_listens(void)
-{
-    return hod__tape && hod__tape->enabled;
-}
-
 static int32_t new_result(hod_trace_call *k, hod_segment *s, const hod_op_call *c,
                           const int32_t *in, hod_tensor *out)
 {
@@ -217,7 +212,7 @@ static int32_t new_result(hod_trace_call *k, hod_segment *s, const hod_op_call *
     value->computed = value->base >= s->first && s->values[value->base - s->first].external < 0;
     value->handle = hod_tensor_retain(out);
     value->loose = true;
-    bool wants = tape_listens() && !(hod__op_info[c->op].flags & HOD_OPF_NODIFF);
+    bool wants = hod__tape_listens() && !(hod__op_info[c->op].flags & HOD_OPF_NODIFF);
     for (int i = 0; wants && i < c->n; i++)
         value->requires_grad = value->requires_grad || c->in[i]->requires_grad;
     k->handles[v] = out;
@@ -295,7 +290,7 @@ static int append_op(hod_trace_call *k, const hod_op_call *c, int32_t *in, hod_t
     if (!e)
         return -1;
     e->op = (int16_t)c->op;
-    e->grad = tape_listens();
+    e->grad = hod__tape_listens();
     e->out = v;
     for (int i = 0; i < c->n; i++)
         e->wants |= (uint64_t)c->in[i]->requires_grad << i;

@@ -9,11 +9,6 @@
 #include "compile/tape_links.h"
 #include "compile/trace.h"
 
-static bool tape_listens(void)
-{
-    return hod__tape && hod__tape->enabled;
-}
-
 /* ---- comparing ---- */
 
 static hod_external *external_of(hod_segment *s, int32_t v)
@@ -123,7 +118,7 @@ static bool match_op(hod_trace_call *k, hod_segment *s, const hod_op_call *c)
 {
     const hod_entry *e = &s->entries[k->cursor];
     if (k->cursor >= s->n || e->kind != HOD_ENTRY_OP || e->op != (int16_t)c->op || e->n != c->n ||
-        e->grad != tape_listens())
+        e->grad != hod__tape_listens())
         return false;
     if (e->bytes &&
         (!c->attrs || memcmp(s->attrs + (int64_t)e->attrs * 8, c->attrs, e->bytes) != 0))

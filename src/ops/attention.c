@@ -263,7 +263,7 @@ hod_tensor *hod__vjp_attention(const hod_vjp *v, int i)
 {
     if (i > ATTENTION_MASK || v->meta[i].dtype == HOD_BOOL)
         return HOD_NO_GRADIENT;
-    if (hod__tape && hod__tape->enabled)
+    if (hod__tape_listens())
         return composed_gradient(v, i);
     if (i == ATTENTION_MASK)
         return by_blocks(v, HOD_OP_attention_mask_back);

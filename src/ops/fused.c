@@ -17,7 +17,7 @@ bool hod__fuses(const hod_tensor *x)
 
 bool hod__fuses_back(void)
 {
-    return at_once() && !(hod__tape && hod__tape->enabled);
+    return at_once() && !hod__tape_listens();
 }
 
 hod_lines hod__lines(const hod_meta *m, int dim)

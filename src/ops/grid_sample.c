@@ -226,7 +226,7 @@ static hod_tensor *slope_of(hod_tensor *g, hod_tensor *x, hod_tensor *grid, cons
     a.sample.shape = (hod_shape){0};
     if (a.sample.mode == HOD_NEAREST)
         return hod_full_like(grid, 0);
-    if (hod__tape && hod__tape->enabled)
+    if (hod__tape_listens())
         return composed_slope(g, x, grid, &a);
     return hod__op(HOD_OP_grid_sample_slope, &a, 3, (hod_tensor *[]){g, x, grid});
 }

@@ -125,7 +125,7 @@ static int compute(const hod_op_call *c, hod_tensor *out)
 
 static int note_on_tape(const hod_op_call *c, hod_tensor *out)
 {
-    if (!hod__tape || !hod__tape->enabled || (hod__op_info[c->op].flags & HOD_OPF_NODIFF))
+    if (!hod__tape_listens() || (hod__op_info[c->op].flags & HOD_OPF_NODIFF))
         return 0;
     for (int i = 0; i < c->n; i++)
         if (c->in[i]->requires_grad)
@@ -200,7 +200,7 @@ hod_tensor *hod__assign_by(hod_tensor *dst, hod_tensor *src, const char *who)
     if (hod__overlaps_itself(dst))
         return HOD_FAIL(ARGUMENT, "assign: elements of %s share memory; copy it first",
                         HOD_SHAPE_TEXT(dst));
-    if (hod__tape && hod__tape->enabled && hod__tape->check_write &&
+    if (hod__tape_listens() && hod__tape->check_write &&
         hod__tape->check_write(hod__tape, dst, src) != 0)
         return NULL;
     HOD_SCOPE(s);

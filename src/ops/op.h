@@ -196,6 +196,11 @@ typedef struct hod_tape_hook {
 
 extern _Thread_local hod_recorder *hod__recorder;
 extern _Thread_local hod_tape_hook *hod__tape;
+/* Are operators noted for derivatives now? */
+static inline bool hod__tape_listens(void)
+{
+    return hod__tape && hod__tape->enabled;
+}
 
 /* Spans: an internal function whose operators follow from (kind, key, t) alone, so that a replay
  * may skip its body: hod_backward, the optimizer's update. Begin returns 1: skip the body (and the
