@@ -28,7 +28,7 @@ static hod_tensor *seed(const char *who, hod_tensor *t, hod_tensor *g)
                             HOD_SHAPE_TEXT(t));
         return hod__full_like_meta(&m, 1);
     }
-    if (g->ndim != t->ndim || memcmp(g->shape, t->shape, (size_t)t->ndim * sizeof *t->shape) != 0)
+    if (!hod__same_sizes(g->ndim, g->shape, t->ndim, t->shape))
         return HOD_FAIL(ARGUMENT, "%s: a gradient of %s for a result of %s", who, HOD_SHAPE_TEXT(g),
                         HOD_SHAPE_TEXT(t));
     return g->dtype == t->dtype ? g : hod_cast(g, (hod_dtype)t->dtype);

@@ -196,8 +196,7 @@ static hod_tensor *run_hooks(const hod_hooks *hooks, hod_tensor *g)
         /* The next one after e, wherever it is now: hooks may remove themselves and each other. */
         for (i = HOD_MIN(i + 1, hooks->n); i > 0 && hooks->items[i - 1].number > e.number;)
             i--;
-        if (h && (h->ndim != g->ndim ||
-                  memcmp(h->shape, g->shape, (size_t)g->ndim * sizeof *g->shape) != 0))
+        if (h && !hod__same_sizes(h->ndim, h->shape, g->ndim, g->shape))
             return HOD_FAIL(ARGUMENT, "gradient hook: returned %s for a gradient of %s",
                             HOD_SHAPE_TEXT(h), HOD_SHAPE_TEXT(g));
         g = h;

@@ -119,9 +119,8 @@ int hod__checkpoint_step(const hod_op_call *call, const hod_tensor *out)
     const step *was = c->at_step < c->n_steps ? &c->steps[c->at_step] : NULL;
     if (!was)
         return differs(c, "not there", name_of(now.op), &now.out);
-    size_t sizes = (size_t)now.out.ndim * sizeof *now.out.shape;
-    if (was->op != now.op || was->out.dtype != now.out.dtype || was->out.ndim != now.out.ndim ||
-        memcmp(was->out.shape, now.out.shape, sizes) != 0) {
+    if (was->op != now.op || was->out.dtype != now.out.dtype ||
+        !hod__same_sizes(was->out.ndim, was->out.shape, now.out.ndim, now.out.shape)) {
         char text[128], shape[96];
         snprintf(text, sizeof text, "%s %s", name_of(was->op),
                  hod__shape_text(was->out.ndim, was->out.shape, shape, sizeof shape));

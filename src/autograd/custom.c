@@ -163,8 +163,7 @@ static int fill_zeros(hod_grad_node *n, hod_tensor *const *g, hod_tensor **dy)
 static int check_gradient(const hod_custom_call *c, int i, hod_tensor *dx)
 {
     const hod_meta *to = &c->node->meta[i];
-    if (dx->ndim == to->ndim &&
-        memcmp(dx->shape, to->shape, (size_t)to->ndim * sizeof *to->shape) == 0)
+    if (hod__same_sizes(dx->ndim, dx->shape, to->ndim, to->shape))
         return 0;
     return HOD_FAIL_RC(ARGUMENT, "backward of %s: a gradient of %s for input %d %s",
                        HOD_ORIGIN_TEXT(&c->from), HOD_SHAPE_TEXT(dx), i, HOD_SHAPE_TEXT(to));

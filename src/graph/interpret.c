@@ -128,8 +128,7 @@ static int place_inputs(run *x, hod_tensor *const *in)
         if (!t)
             continue;
         const hod_node *node = hod__node(x->g, r);
-        if (t->dtype != node->dtype || t->ndim != node->ndim ||
-            memcmp(t->shape, node->shape, (size_t)t->ndim * sizeof *t->shape) != 0)
+        if (t->dtype != node->dtype || !hod__same_sizes(t->ndim, t->shape, node->ndim, node->shape))
             return HOD_FAIL_RC(ARGUMENT, "interpret: input %lld is %s %s", (long long)i,
                                hod_dtype_name((hod_dtype)t->dtype), HOD_SHAPE_TEXT(t));
         if (hod__realise(t))

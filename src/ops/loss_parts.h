@@ -37,7 +37,7 @@ static inline hod_loss hod__loss_of_elements(hod_tensor *each)
 /* True, or an error that names the shapes. */
 static inline bool hod__loss_same_shape(const char *name, const hod_tensor *x, const hod_tensor *t)
 {
-    if (x->ndim == t->ndim && memcmp(x->shape, t->shape, (size_t)x->ndim * sizeof *x->shape) == 0)
+    if (hod__same_sizes(x->ndim, x->shape, t->ndim, t->shape))
         return true;
     hod__fail(HOD_ERROR_ARGUMENT, "%s: %s with targets %s", name, HOD_SHAPE_TEXT(x),
               HOD_SHAPE_TEXT(t));

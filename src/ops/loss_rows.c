@@ -70,8 +70,7 @@ hod_tensor *hod_cosine_embedding_rows(hod_tensor *a, hod_tensor *b, hod_tensor *
     if (hod__null("cosine_embedding", "a", a) || hod__null("cosine_embedding", "b", b) ||
         hod__null("cosine_embedding", "y", y) || !hod__loss_same_shape("cosine_embedding", a, b))
         return NULL;
-    if (a->ndim < 1 || y->ndim != a->ndim - 1 ||
-        memcmp(a->shape, y->shape, (size_t)y->ndim * sizeof *y->shape) != 0)
+    if (a->ndim < 1 || !hod__same_sizes(a->ndim - 1, a->shape, y->ndim, y->shape))
         return HOD_FAIL(ARGUMENT, "cosine_embedding: %s with targets %s", HOD_SHAPE_TEXT(a),
                         HOD_SHAPE_TEXT(y));
     const double eps = 1e-12;

@@ -213,13 +213,8 @@ hod_tensor *hod__assign_by(hod_tensor *dst, hod_tensor *src, const char *who)
 
 int hod__shape_assign(const hod_op_call *c, const hod_meta *in, hod_meta *out)
 {
-    if (in[0].dtype != in[1].dtype || in[0].ndim != in[1].ndim ||
-        memcmp(in[0].shape, in[1].shape, (size_t)in[0].ndim * sizeof *in[0].shape) != 0)
-        return HOD_FAIL_RC(ARGUMENT, "%s: %s %s takes no %s %s", hod__op_name(c),
-                           hod_dtype_name(in[0].dtype), HOD_META_TEXT(&in[0]),
-                           hod_dtype_name(in[1].dtype), HOD_META_TEXT(&in[1]));
     *out = in[0];
-    return 0;
+    return hod__check_like(hod__op_name(c), &in[1], &in[0]);
 }
 
 int hod__shape_accumulate(const hod_op_call *c, const hod_meta *in, hod_meta *out)

@@ -37,8 +37,7 @@ static int64_t gates_of(hod_op op)
 
 static bool is_shape(const hod_meta *m, hod_dtype dtype, int ndim, const int64_t *shape)
 {
-    return (hod_dtype)m->dtype == dtype && m->ndim == ndim &&
-           memcmp(m->shape, shape, (size_t)ndim * sizeof *shape) == 0;
+    return (hod_dtype)m->dtype == dtype && hod__same_sizes(m->ndim, m->shape, ndim, shape);
 }
 
 /* w, state, lengths fit each other and T, N; *h: hidden size. */

@@ -45,8 +45,7 @@ static int check_fits(const char *name, const hod_meta *x, const hod_meta *index
 /* What is written has the index's shape. */
 static int check_written(const char *name, const hod_meta *b, const hod_meta *index)
 {
-    if (b->ndim == index->ndim &&
-        memcmp(b->shape, index->shape, (size_t)b->ndim * sizeof *b->shape) == 0)
+    if (hod__same_sizes(b->ndim, b->shape, index->ndim, index->shape))
         return 0;
     return HOD_FAIL_RC(ARGUMENT, "%s: %s at an index %s", name, HOD_META_TEXT(b),
                        HOD_META_TEXT(index));

@@ -21,8 +21,8 @@ bool hod__broadcast(int na, const int64_t *a, int nb, const int64_t *b, int *nou
 
 int hod__check_like(const char *name, const hod_meta *have, const hod_meta *want)
 {
-    if (have->dtype == want->dtype && have->ndim == want->ndim &&
-        memcmp(have->shape, want->shape, (size_t)want->ndim * sizeof *want->shape) == 0)
+    if (have->dtype == want->dtype &&
+        hod__same_sizes(have->ndim, have->shape, want->ndim, want->shape))
         return 0;
     return HOD_FAIL_RC(ARGUMENT, "%s: %s %s where %s %s is wanted", name,
                        hod_dtype_name(have->dtype), HOD_META_TEXT(have),

@@ -195,15 +195,10 @@ static hod_tensor *with_shape(hod_op op, hod_tensor *x, const hod_shape *shape)
     return hod__op(op, &a, 1, &x);
 }
 
-static bool has_shape(const hod_tensor *t, int ndim, const int64_t *shape)
-{
-    return t->ndim == ndim && memcmp(t->shape, shape, (size_t)ndim * sizeof *shape) == 0;
-}
-
 hod_tensor *hod__reshape_to(hod_tensor *t, int ndim, const int64_t *shape)
 {
     int64_t strides[HOD_MAX_DIMS];
-    if (!t || has_shape(t, ndim, shape))
+    if (!t || hod__same_sizes(t->ndim, t->shape, ndim, shape))
         return t;
     hod_shape s = hod_shape_of(ndim, shape);
     bool countable = ndim <= HOD_MAX_DIMS && hod__numel(ndim, shape) == hod_tensor_numel(t);
@@ -332,7 +327,9 @@ hod_tensor *hod_expand(hod_tensor *x, hod_shape shape)
     for (int i = HOD_MAX(lead, 0); i < shape.n && i < HOD_MAX_DIMS; i++)
         if (shape.d[i] == -1)
             shape.d[i] = x->shape[i - lead];
-    return has_shape(x, shape.n, shape.d) ? x : with_shape(HOD_OP_expand, x, &shape);
+    return hod__same_sizes(x->ndim, x->shape, shape.n, shape.d)
+               ? x
+               : with_shape(HOD_OP_expand, x, &shape);
 }
 
 /* Elements start, start + step, ... above stop: the same ones forwards, then flipped. */

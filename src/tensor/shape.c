@@ -45,6 +45,11 @@ int64_t hod__numel(int ndim, const int64_t *shape)
     return n;
 }
 
+bool hod__same_sizes(int na, const int64_t *a, int nb, const int64_t *b)
+{
+    return na == nb && memcmp(a, b, (size_t)na * sizeof *a) == 0;
+}
+
 void hod__row_major(int ndim, const int64_t *shape, int64_t *strides)
 {
     int64_t step = 1;

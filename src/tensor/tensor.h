@@ -95,6 +95,7 @@ bool hod__gone(const char *who, const hod_tensor *t);
 
 hod_meta hod__meta(const hod_tensor *t);
 int64_t hod__numel(int ndim, const int64_t *shape); /* -1: overflow or negative size */
+bool hod__same_sizes(int na, const int64_t *a, int nb, const int64_t *b);
 void hod__row_major(int ndim, const int64_t *shape, int64_t *strides);
 bool hod__is_row_major(const hod_tensor *t);
 int64_t hod__meta_bytes(const hod_meta *m);        /* -1 with an error when impossible */

@@ -373,7 +373,7 @@ TEST(ops_accumulate_writes_then_adds)
     slot.present = false; /* a new window: the old values do not matter */
     CHECK(hod__accumulate(&slot, g) == 0);
     NEAR(hod_item(hod_sum(slot.sum)), 6, 0);
-    ERROR_IS("accumulate: f32 (3) takes no f32 (2)",
+    ERROR_IS("accumulate: f32 (2) where f32 (3) is wanted",
              hod__accumulate(&slot, hod_zeros(HOD_F32, HOD_SHAPE(2))));
     hod_tensor_release(slot.sum);
 }
