@@ -99,8 +99,8 @@ hod_tensor *hod_box_iou(hod_tensor *x, hod_tensor *y, hod_iou_kind kind)
         return NULL;
     if ((unsigned)kind > HOD_CIOU)
         return HOD_FAIL(ARGUMENT, "box_iou: kind %d, wanted HOD_IOU to HOD_CIOU", (int)kind);
-    x = hod__loss_wide(x);
-    y = hod__loss_like(y, x);
+    x = hod__computed(x);
+    y = hod__cast_like(y, x);
     box a = box_of(x), b = box_of(y);
     hod_tensor *both = intersection(&a, &b);
     hod_tensor *either = hod_sub(hod_add(area(&a), area(&b)), both);

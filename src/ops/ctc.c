@@ -103,7 +103,7 @@ hod_tensor *hod_ctc_rows_with(hod_tensor *log_p, hod_tensor *target, hod_tensor 
             return HOD_FAIL(ARGUMENT, "ctc: targets and lengths of %s",
                             hod_dtype_name((hod_dtype)ints[i]->dtype));
     bool one = log_p->ndim == 2;
-    log_p = log_p->dtype == HOD_F64 ? log_p : hod__cast_to(log_p, HOD_F32);
+    log_p = hod__computed(log_p);
     log_p = one ? hod_unsqueeze(log_p, 1) : log_p;
     hod_tensor *lengths[] = {length_of(input_length), length_of(target_length)};
     hod_tensor *both = hod_stack(2, lengths, 0);

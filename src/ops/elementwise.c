@@ -29,7 +29,7 @@ hod_tensor *hod_softplus_with(hod_tensor *x, double beta, double threshold)
     if (beta == 0 || beta != beta)
         return HOD_FAIL(ARGUMENT, "softplus: beta %g, must not be 0", beta);
     hod_tensor *c = hod__computed(x);
-    return hod__like(hod_softplus_scaled(c, number(c, beta), number(c, threshold)), x);
+    return hod__narrowed_like(hod_softplus_scaled(c, number(c, beta), number(c, threshold)), x);
 }
 
 /* x's other bits: against all ones, which are -1 but for u8. */

@@ -136,7 +136,7 @@ static hod_tensor *class_weights(const rows *r, hod_tensor *w)
     hod_shape s = {.n = r->x->ndim};
     for (int i = 0; i < s.n; i++)
         s.d[i] = i == 1 ? classes : 1;
-    return hod_reshape(hod__loss_like(w, r->x), s);
+    return hod_reshape(hod__cast_like(w, r->x), s);
 }
 
 /* Checks and fills r; 0 or -1. */
@@ -159,13 +159,13 @@ static int rows_of(rows *r, hod_tensor *x, hod_tensor *target, const hod_cross_e
     }
     if (!soft && check_labels(r->name, target, x->shape[1], ignore, &all_count) != 0)
         return -1;
-    r->x = hod__loss_wide(x);
+    r->x = hod__computed(x);
     r->smoothing = o->label_smoothing;
     if (!r->x)
         return -1;
     r->all_count = all_count && hod__fuses(r->x);
     if (soft) {
-        r->share = hod__loss_like(target, r->x);
+        r->share = hod__cast_like(target, r->x);
     } else {
         r->label = hod_unsqueeze(hod__cast_to(target, HOD_I64), 1);
         r->counts = r->label && !r->all_count ? hod_ne_scalar(r->label, (double)ignore) : r->label;
@@ -222,7 +222,7 @@ static hod_tensor *weight_of(const rows *r)
     }
     if (r->all_count)
         return hod_sum(at_label(r, r->weight));
-    hod_tensor *each = hod__loss_like(r->counts, r->x);
+    hod_tensor *each = hod__cast_like(r->counts, r->x);
     return hod_sum(r->weight ? hod_mul(each, at_label(r, r->weight)) : each);
 }
 
@@ -394,8 +394,8 @@ hod_tensor *hod_distribution_focal_rows(hod_tensor *logits, hod_tensor *target)
     int64_t k = logits->shape[1];
     if (check_places(target, k) != 0)
         return NULL;
-    hod_tensor *x = hod__loss_wide(logits);
-    hod_tensor *place = hod_unsqueeze(hod__loss_like(hod__stop_gradient(target), x), 1);
+    hod_tensor *x = hod__computed(logits);
+    hod_tensor *place = hod_unsqueeze(hod__cast_like(hod__stop_gradient(target), x), 1);
     hod_tensor *away = place ? hod_abs(hod_sub(hod_arange((hod_dtype)x->dtype, k), place)) : NULL;
     hod_tensor *share = away ? hod_relu(hod_sub(hod__loss_number(x, 1), away)) : NULL;
     return hod_cross_entropy_rows(x, share);

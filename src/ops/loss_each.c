@@ -14,8 +14,8 @@ static bool prepare(const char *name, hod_tensor **x, hod_tensor **target)
     if (hod__null(name, "x", *x) || hod__null(name, "target", *target) ||
         !hod__loss_same_shape(name, *x, *target))
         return false;
-    *x = hod__loss_wide(*x);
-    *target = hod__loss_like(*target, *x);
+    *x = hod__computed(*x);
+    *target = hod__cast_like(*target, *x);
     return *x && *target;
 }
 
@@ -95,7 +95,7 @@ static hod_tensor *kl_div_slope(hod_tensor *x, hod_tensor *t, double number)
 static hod_tensor *kl_div_slope_t(hod_tensor *x, hod_tensor *t, double number)
 {
     (void)number;
-    hod_tensor *some = hod__loss_like(hod_ne(t, hod__loss_number(t, 0)), x);
+    hod_tensor *some = hod__cast_like(hod_ne(t, hod__loss_number(t, 0)), x);
     return hod_sub(hod_add(some_log(t), some), x);
 }
 
@@ -336,7 +336,7 @@ static hod_tensor *weigh(const char *name, hod_tensor *each, hod_tensor *w)
         return NULL;
     if (!w)
         return each;
-    hod_tensor *y = hod_mul(each, hod__loss_like(w, each));
+    hod_tensor *y = hod_mul(each, hod__cast_like(w, each));
     return y && !hod__loss_same_shape(name, y, each) ? NULL : y;
 }
 
@@ -399,7 +399,7 @@ hod_tensor *hod_bce_with_logits_each_with(hod_tensor *x, hod_tensor *target, hod
         return NULL;
     if (!o.pos_weight && !hod__options_hold())
         return NULL;
-    hod_tensor *each = o.pos_weight ? hod_logits_loss(x, target, hod__loss_like(o.pos_weight, x))
+    hod_tensor *each = o.pos_weight ? hod_logits_loss(x, target, hod__cast_like(o.pos_weight, x))
                                     : each_of(HOD_LOSS_bce_with_logits, x, target, 0);
     if (!each || !hod__loss_same_shape("bce_with_logits", each, x))
         return NULL;

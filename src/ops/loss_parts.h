@@ -1,4 +1,4 @@
-/* What the files of losses share: the type they compute in, and sums with their weight. */
+/* What the files of losses share: sums with their weight. */
 #ifndef HOD_OPS_LOSS_PARTS_H
 #define HOD_OPS_LOSS_PARTS_H
 
@@ -8,18 +8,6 @@
 static inline hod_tensor *hod__loss_number(const hod_tensor *like, double value)
 {
     return hod_full((hod_dtype)like->dtype, HOD_SHAPE(), value);
-}
-
-/* x as losses compute it: f64 stays, everything else is f32. */
-static inline hod_tensor *hod__loss_wide(hod_tensor *x)
-{
-    return x && x->dtype != HOD_F64 ? hod__cast_to(x, HOD_F32) : x;
-}
-
-/* t in x's type. */
-static inline hod_tensor *hod__loss_like(hod_tensor *t, const hod_tensor *x)
-{
-    return t && x ? hod__cast_to(t, (hod_dtype)x->dtype) : NULL;
 }
 
 /* Sums what is left of each loss; NULLs both after an error. */

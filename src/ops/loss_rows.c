@@ -31,8 +31,8 @@ hod_tensor *hod_dice_rows(hod_tensor *p, hod_tensor *target, double smooth)
         return NULL;
     if (p->ndim < 1 || !(smooth >= 0))
         return HOD_FAIL(ARGUMENT, "dice: of %s with smooth %g", HOD_SHAPE_TEXT(p), smooth);
-    hod_tensor *x = hod__loss_wide(flat(p));
-    hod_tensor *t = hod__loss_like(flat(target), x);
+    hod_tensor *x = hod__computed(flat(p));
+    hod_tensor *t = hod__cast_like(flat(target), x);
     hod_tensor *both = dot(x, t);
     hod_tensor *all = hod_sum_over(hod_add(x, t), last_dim(), false);
     hod_tensor *share =
@@ -51,8 +51,8 @@ hod_tensor *hod_cosine_similarity(hod_tensor *a, hod_tensor *b, int dim, double 
 {
     if (hod__null("cosine_similarity", "a", a) || hod__null("cosine_similarity", "b", b))
         return NULL;
-    a = hod__loss_wide(a);
-    b = hod__loss_like(b, a);
+    a = hod__computed(a);
+    b = hod__cast_like(b, a);
     hod_tensor *ab = hod_mul(a, b);
     int d = ab ? hod__dim("cosine_similarity", dim, ab->ndim) : -1;
     if (d < 0)
@@ -74,8 +74,8 @@ hod_tensor *hod_cosine_embedding_rows(hod_tensor *a, hod_tensor *b, hod_tensor *
         return HOD_FAIL(ARGUMENT, "cosine_embedding: %s with targets %s", HOD_SHAPE_TEXT(a),
                         HOD_SHAPE_TEXT(y));
     const double eps = 1e-12;
-    a = hod__loss_wide(a);
-    b = hod__loss_like(b, a);
+    a = hod__computed(a);
+    b = hod__cast_like(b, a);
     hod_tensor *aa = hod_add_scalar(dot(a, a), eps);
     hod_tensor *bb = hod_add_scalar(dot(b, b), eps);
     hod_tensor *cosine = hod_div(dot(a, b), hod_sqrt(hod_mul(aa, bb)));
@@ -114,8 +114,8 @@ hod_tensor *hod_triplet_margin_rows_with(hod_tensor *anchor, hod_tensor *positiv
     if (anchor->ndim < 1 || !(margin > 0) || !(p > 0) || !(eps > 0))
         return HOD_FAIL(ARGUMENT, "triplet_margin: %s with margin %g, p %g, eps %g",
                         HOD_SHAPE_TEXT(anchor), margin, p, eps);
-    hod_tensor *a = hod__loss_wide(anchor), *b = hod__loss_like(positive, a);
-    hod_tensor *c = hod__loss_like(negative, a);
+    hod_tensor *a = hod__computed(anchor), *b = hod__cast_like(positive, a);
+    hod_tensor *c = hod__cast_like(negative, a);
     hod_tensor *near = distance(a, b, p, eps), *far = distance(a, c, p, eps);
     if (o.swap)
         far = hod_minimum(far, distance(b, c, p, eps));

@@ -17,7 +17,7 @@ hod_tensor *hod__narrowed(hod_tensor *y, hod_dtype t)
     return hod__is_half(t) ? hod__cast_to(y, t) : y;
 }
 
-hod_tensor *hod__like(hod_tensor *y, const hod_tensor *x)
+hod_tensor *hod__narrowed_like(hod_tensor *y, const hod_tensor *x)
 {
     return x ? hod__narrowed(y, (hod_dtype)x->dtype) : y;
 }
@@ -49,7 +49,8 @@ hod_tensor *hod_mean_over(hod_tensor *x, hod_shape dims, bool keepdim)
     if (n < 0)
         return NULL;
     hod_tensor *sum = hod_sum_over(hod__computed(x), dims, keepdim);
-    return hod__like(n > 0 ? hod_mul_scalar(sum, 1.0 / (double)n) : hod_div_scalar(sum, 0), x);
+    return hod__narrowed_like(n > 0 ? hod_mul_scalar(sum, 1.0 / (double)n) : hod_div_scalar(sum, 0),
+                              x);
 }
 
 hod_tensor *hod_mean(hod_tensor *x)
@@ -66,7 +67,8 @@ hod_tensor *hod_var_over(hod_tensor *x, hod_shape dims, bool keepdim, int correc
     hod_tensor *sum =
         hod_sum_over(hod_square(hod_sub(c, hod_mean_over(c, dims, true))), dims, keepdim);
     int64_t by = n - correction;
-    return hod__like(by > 0 ? hod_mul_scalar(sum, 1.0 / (double)by) : hod_div_scalar(sum, 0), x);
+    return hod__narrowed_like(
+        by > 0 ? hod_mul_scalar(sum, 1.0 / (double)by) : hod_div_scalar(sum, 0), x);
 }
 
 /* ---- normalisation ---- */
@@ -184,7 +186,7 @@ static hod_tensor *plain_over_last(const char *name, hod_tensor *x, int dims, do
                         ? hod__norm(c, NULL, NULL, over_last(c, dims, eps, centred))
                     : centred ? standardised(c, over, eps)
                               : scaled_to_one(c, over, eps);
-    return hod__like(y, x);
+    return hod__narrowed_like(y, x);
 }
 
 hod_tensor *hod_layer_norm_plain(hod_tensor *x, int dims, double eps)
@@ -204,8 +206,8 @@ hod_tensor *hod_layer_norm(hod_tensor *x, hod_tensor *w, hod_tensor *b, double e
     if (!c || !cw || !cb)
         return NULL;
     if (one_row(c, cw, cb))
-        return hod__like(hod__norm(c, cw, cb, over_last(c, w->ndim, eps, true)), x);
-    return hod__like(hod_add(hod_mul(hod_layer_norm_plain(c, w->ndim, eps), cw), cb), x);
+        return hod__narrowed_like(hod__norm(c, cw, cb, over_last(c, w->ndim, eps, true)), x);
+    return hod__narrowed_like(hod_add(hod_mul(hod_layer_norm_plain(c, w->ndim, eps), cw), cb), x);
 }
 
 hod_tensor *hod_rms_norm_plain(hod_tensor *x, int dims, double eps)
@@ -224,15 +226,15 @@ hod_tensor *hod_rms_norm(hod_tensor *x, hod_tensor *w, double eps)
     if (!c || !cw)
         return NULL;
     if (one_row(c, cw, NULL))
-        return hod__like(hod__norm(c, cw, NULL, over_last(c, w->ndim, eps, false)), x);
-    return hod__like(hod_mul(hod_rms_norm_plain(c, w->ndim, eps), cw), x);
+        return hod__narrowed_like(hod__norm(c, cw, NULL, over_last(c, w->ndim, eps, false)), x);
+    return hod__narrowed_like(hod_mul(hod_rms_norm_plain(c, w->ndim, eps), cw), x);
 }
 
 /* y w + b for each channel of x, in x's type. */
 static hod_tensor *channel_affine(const char *name, hod_tensor *y, hod_tensor *w, hod_tensor *b,
                                   const hod_tensor *x)
 {
-    return y ? hod__like(
+    return y ? hod__narrowed_like(
                    hod_add(hod_mul(y, per_channel(name, "w", w, x)), per_channel(name, "b", b, x)),
                    x)
              : NULL;
@@ -248,7 +250,7 @@ static hod_tensor *channel_row(hod_tensor *x, hod_tensor *w, hod_tensor *b, hod_
 {
     hod_tensor *c = hod__computed(x), *cw = hod__computed(w), *cb = hod__computed(b);
     bool fits = c && is_channel_vector(cw, c) && is_channel_vector(cb, c) && hod__fuses(c);
-    return fits ? hod__like(hod__norm(c, cw, cb, a), x) : NULL;
+    return fits ? hod__narrowed_like(hod__norm(c, cw, cb, a), x) : NULL;
 }
 
 static bool has_groups(const hod_tensor *x, int64_t groups)
@@ -267,10 +269,11 @@ hod_tensor *hod_group_norm_plain(hod_tensor *x, int64_t groups, double eps)
     if (!c)
         return NULL;
     if (one_row(c, NULL, NULL))
-        return hod__like(hod__norm(c, NULL, NULL, over_groups(c, groups, eps)), x);
+        return hod__narrowed_like(hod__norm(c, NULL, NULL, over_groups(c, groups, eps)), x);
     int64_t per_group = hod__numel(x->ndim - 2, x->shape + 2) * (x->shape[1] / groups);
     hod_tensor *g = hod_reshape(c, HOD_SHAPE(x->shape[0], groups, per_group));
-    return hod__like(hod_reshape(standardised(g, HOD_SHAPE(2), eps), hod_tensor_shape(x)), x);
+    return hod__narrowed_like(hod_reshape(standardised(g, HOD_SHAPE(2), eps), hod_tensor_shape(x)),
+                              x);
 }
 
 hod_tensor *hod_group_norm(hod_tensor *x, int64_t groups, hod_tensor *w, hod_tensor *b, double eps)
@@ -321,7 +324,7 @@ hod_tensor *hod_batch_norm_plain(hod_tensor *x, hod_tensor *mean, hod_tensor *va
         return HOD_FAIL(ARGUMENT, "batch_norm: %s has no channels", HOD_SHAPE_TEXT(x));
     hod_tensor *d = hod_sub(hod__computed(x), per_channel("batch_norm", "mean", mean, x));
     hod_tensor *scale = hod_rsqrt(hod_add_scalar(per_channel("batch_norm", "var", var, x), eps));
-    return hod__like(hod_mul(d, scale), x);
+    return hod__narrowed_like(hod_mul(d, scale), x);
 }
 
 /* The row with statistics given, where all are of x's type and these want no gradient; else NULL. */
@@ -348,7 +351,7 @@ hod_tensor *hod_batch_norm(hod_tensor *x, hod_tensor *mean, hod_tensor *var, hod
     hod_tensor *scale =
         hod_mul(hod_rsqrt(hod_add_scalar(per_channel("batch_norm", "var", var, x), eps)),
                 per_channel("batch_norm", "w", w, x));
-    return hod__like(hod_add(hod_mul(d, scale), per_channel("batch_norm", "b", b, x)), x);
+    return hod__narrowed_like(hod_add(hod_mul(d, scale), per_channel("batch_norm", "b", b, x)), x);
 }
 
 static bool has_batch(const hod_tensor *x)
@@ -372,11 +375,11 @@ hod_tensor *hod_batch_norm_train_plain(hod_tensor *x, double eps)
     if (!c)
         return NULL;
     if (one_row(c, NULL, NULL))
-        return hod__like(hod__norm(c, NULL, NULL, over_batch(c, eps)), x);
+        return hod__narrowed_like(hod__norm(c, NULL, NULL, over_batch(c, eps)), x);
     hod_shape dims = {.n = x->ndim - 1};
     for (int i = 1; i < dims.n; i++)
         dims.d[i] = i + 1;
-    return hod__like(standardised(c, dims, eps), x);
+    return hod__narrowed_like(standardised(c, dims, eps), x);
 }
 
 hod_tensor *hod_batch_norm_train(hod_tensor *x, hod_tensor *w, hod_tensor *b, double eps)

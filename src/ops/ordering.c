@@ -284,7 +284,7 @@ hod_tensor *hod_nms(hod_tensor *boxes, hod_tensor *scores, double threshold)
     hod_attrs a;
     memset(&a, 0, sizeof a);
     a.nms.threshold = threshold;
-    hod_tensor *b = hod__cast_to(boxes, boxes->dtype == HOD_F64 ? HOD_F64 : HOD_F32);
+    hod_tensor *b = hod__computed(boxes);
     hod_tensor *best = hod_argsort(scores, 0, true), *sorted = hod_embedding(b, best);
     return hod_embedding(best, set_places(hod__op(HOD_OP_nms, &a, 1, &sorted)));
 }

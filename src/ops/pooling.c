@@ -109,7 +109,7 @@ hod_tensor *hod_avg_pool2d_with(hod_tensor *x, hod_pool2d_options o)
                            (double)a.pool.kernel[0] * (double)a.pool.kernel[1] / (double)o.divisor);
     else
         y = without_overhang(y, &a.pool, x, over);
-    return hod__like(y, x);
+    return hod__narrowed_like(y, x);
 }
 
 hod_tensor *hod_global_avg_pool2d(hod_tensor *x)

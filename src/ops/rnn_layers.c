@@ -25,8 +25,8 @@ static hod_tensor *initial(const stack *s, hod_tensor *states, int64_t k, const 
 /* x's part of the gates; `b`, a bias that simply adds to it, may be NULL. */
 static hod_tensor *input_part(hod_tensor *x, const hod_rnn_weights *w, hod_tensor *b)
 {
-    hod_tensor *w_ih = hod__loss_like(w->w_ih, x);
-    return b ? hod_linear(x, w_ih, hod__loss_like(b, x)) : hod_linear_nobias(x, w_ih);
+    hod_tensor *w_ih = hod__cast_like(w->w_ih, x);
+    return b ? hod_linear(x, w_ih, hod__cast_like(b, x)) : hod_linear_nobias(x, w_ih);
 }
 
 static hod_tensor *no_bias(const stack *s, const hod_tensor *x)
@@ -40,8 +40,8 @@ static run run_lstm(const stack *s, const hod_attrs *a, hod_tensor *x, const hod
     hod_tensor *h = initial(s, s->h, k, x), *c = initial(s, s->c, k, x);
     hod_tensor *state = hod_stack(2, (hod_tensor *[]){h, c}, 0);
     hod_tensor *b = s->o->no_bias ? no_bias(s, x)
-                                  : hod_add(hod__loss_like(w->b_ih, x), hod__loss_like(w->b_hh, x));
-    hod_tensor *in[] = {hod__loss_like(w->w_hh, x), state, s->lengths, input_part(x, w, NULL), b};
+                                  : hod_add(hod__cast_like(w->b_ih, x), hod__cast_like(w->b_hh, x));
+    hod_tensor *in[] = {hod__cast_like(w->w_hh, x), state, s->lengths, input_part(x, w, NULL), b};
     hod_tensor *r = hod__op(HOD_OP_lstm, a, 5, in);
     int64_t last = a->rnn.reverse ? 0 : -1;
     if (!r || x->shape[0] == 0)
@@ -55,9 +55,9 @@ static run run_gru(const stack *s, const hod_attrs *a, hod_tensor *x, const hod_
                    int64_t k)
 {
     hod_tensor *h = initial(s, s->h, k, x);
-    hod_tensor *b = s->o->no_bias ? no_bias(s, x) : hod__loss_like(w->b_hh, x);
+    hod_tensor *b = s->o->no_bias ? no_bias(s, x) : hod__cast_like(w->b_hh, x);
     hod_tensor *part = input_part(x, w, s->o->no_bias ? NULL : w->b_ih);
-    hod_tensor *in[] = {hod__loss_like(w->w_hh, x), h, s->lengths, part, b};
+    hod_tensor *in[] = {hod__cast_like(w->w_hh, x), h, s->lengths, part, b};
     hod_tensor *r = hod__op(HOD_OP_gru, a, 5, in);
     run out = {hod_select(r, 0, 0), h, NULL};
     if (r && x->shape[0] > 0)
@@ -147,7 +147,7 @@ static int state_of(const stack *s, hod_tensor *given, const hod_tensor *x, bool
     if (t && (t->ndim != 3 || t->shape[0] != k || t->shape[1] != s->n || t->shape[2] != s->hidden))
         return HOD_FAIL_RC(ARGUMENT, "%s: initial state %s, not (%lld,%lld,%lld)", s->name,
                            HOD_SHAPE_TEXT(t), (long long)k, (long long)s->n, (long long)s->hidden);
-    *out = hod__loss_like(t, x);
+    *out = hod__cast_like(t, x);
     return *out ? 0 : -1;
 }
 
@@ -197,7 +197,7 @@ static hod_rnn recurrent(stack *s, hod_tensor *x, const hod_rnn_weights *w)
     hod_dtype type = (hod_dtype)x->dtype;
     bool one = x->ndim == 2;
     x = one ? hod_unsqueeze(x, 1) : o->batch_first ? hod_transpose(x, 0, 1) : x;
-    x = x && hod__is_float(type) ? hod__loss_wide(x) : x;
+    x = x && hod__is_float(type) ? hod__computed(x) : x;
     if (!x || prepare(s, x, w, one) != 0)
         return (hod_rnn){0};
     int64_t k = s->layers * s->directions;

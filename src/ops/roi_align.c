@@ -121,5 +121,5 @@ hod_tensor *hod_roi_align_with(hod_tensor *x, hod_tensor *boxes, hod_roi_align_o
                         x->shape[3]};
     if (!m.rows)
         return NULL;
-    return hod__like(hod_permute(bin_means(&m, &sy, &sx), 0, 3, 1, 2), x);
+    return hod__narrowed_like(hod_permute(bin_means(&m, &sy, &sx), 0, 3, 1, 2), x);
 }

@@ -70,7 +70,12 @@ hod_tensor *hod__computed(hod_tensor *x);
 /* y, computed for a result of type t: as that where it is one of 16 bits. */
 hod_tensor *hod__narrowed(hod_tensor *y, hod_dtype t);
 /* The same for a result of x's type. */
-hod_tensor *hod__like(hod_tensor *y, const hod_tensor *x);
+hod_tensor *hod__narrowed_like(hod_tensor *y, const hod_tensor *x);
+/* t in x's type. */
+static inline hod_tensor *hod__cast_like(hod_tensor *t, const hod_tensor *x)
+{
+    return t && x ? hod__cast_to(t, (hod_dtype)x->dtype) : NULL;
+}
 
 /* ---- for kernels ---- */
 /* A loop over up to HOD_ITER_MAX operands of one shape, dimensions merged where all strides agree,

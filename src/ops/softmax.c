@@ -103,7 +103,8 @@ hod_tensor *hod_softmax(hod_tensor *x, int dim)
     hod_tensor *c = checked("softmax", x, &dim);
     if (!c)
         return NULL;
-    return hod__like(hod__fuses(c) ? along(HOD_OP_softmax, c, dim) : composed_softmax(c, dim), x);
+    return hod__narrowed_like(
+        hod__fuses(c) ? along(HOD_OP_softmax, c, dim) : composed_softmax(c, dim), x);
 }
 
 hod_tensor *hod_log_softmax(hod_tensor *x, int dim)
@@ -111,7 +112,7 @@ hod_tensor *hod_log_softmax(hod_tensor *x, int dim)
     hod_tensor *c = checked("log_softmax", x, &dim);
     if (!c)
         return NULL;
-    return hod__like(
+    return hod__narrowed_like(
         hod__fuses(c) ? along(HOD_OP_log_softmax, c, dim) : composed_log_softmax(c, dim), x);
 }
 
@@ -139,7 +140,7 @@ hod_tensor *hod_logsumexp_over(hod_tensor *x, hod_shape dims, bool keepdim)
     dim += dim < 0 ? c->ndim : 0;
     hod_tensor *y = dim >= 0 && dim < c->ndim && hod__fuses(c) ? along(HOD_OP_logsumexp, c, dim)
                                                                : composed_logsumexp(c, dims);
-    return hod__like(keepdim ? y : dropped(y, &dims), x);
+    return hod__narrowed_like(keepdim ? y : dropped(y, &dims), x);
 }
 
 hod_tensor *hod_logsumexp(hod_tensor *x, int dim, bool keepdim)

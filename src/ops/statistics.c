@@ -30,7 +30,8 @@ static hod_tensor *root(hod_tensor *s, double p)
 
 hod_tensor *hod_std_over(hod_tensor *x, hod_shape dims, bool keepdim, int correction)
 {
-    return hod__like(root(hod_var_over(hod__computed(x), dims, keepdim, correction), 2), x);
+    return hod__narrowed_like(root(hod_var_over(hod__computed(x), dims, keepdim, correction), 2),
+                              x);
 }
 
 /* ---- norms ---- */
@@ -80,7 +81,7 @@ hod_tensor *hod_norm_over(hod_tensor *x, double p, hod_shape dims, bool keepdim)
         return HOD_FAIL(ARGUMENT, "norm: power %g, must be a number", p);
     hod_tensor *y = p == 2 ? lengths(c, &dims, keepdim) : NULL;
     if (y)
-        return hod__like(y, x);
+        return hod__narrowed_like(y, x);
     if (p == 0)
         y = hod_sum_over(hod__cast_to(hod_ne(c, number(c, 0)), (hod_dtype)c->dtype), dims, keepdim);
     else if (isinf(p))
@@ -92,7 +93,7 @@ hod_tensor *hod_norm_over(hod_tensor *x, double p, hod_shape dims, bool keepdim)
         y = hod_sum_over(hod_abs(c), dims, keepdim);
     else
         y = root(hod_sum_over(powers(c, p), dims, keepdim), p);
-    return hod__like(y, x);
+    return hod__narrowed_like(y, x);
 }
 
 hod_tensor *hod_norm(hod_tensor *x, double p)
