@@ -151,11 +151,9 @@ int hod__checkpoint_save(hod_saved *s, hod_tensor *t)
     hollow_value *v = &c->values[c->at_value++];
     if (v->dead)
         return 0;
-    v->value = hod__tensor_alias(t);
+    v->value = hod__tensor_same(t);
     if (!v->value)
         return -1;
-    v->value->trace_value = t->trace_value;
-    v->value->trace_stamp = t->trace_stamp;
     v->version = t->storage->version;
     return 0;
 }

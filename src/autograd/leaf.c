@@ -74,12 +74,9 @@ hod_tensor *hod_detach(hod_tensor *t)
 {
     if (hod__null("detach", "tensor", t))
         return NULL;
-    hod_tensor *d = hod__own(hod__tensor_alias(t));
-    if (d) {
+    hod_tensor *d = hod__own(hod__tensor_same(t));
+    if (d)
         d->inference = t->inference;
-        d->trace_value = t->trace_value;
-        d->trace_stamp = t->trace_stamp;
-    }
     return d;
 }
 

@@ -178,11 +178,9 @@ static hod_grad_node *node_new(hod_op op, const char *name, int n, int outputs)
 
 static int save_alias(hod_saved *s, const hod_tensor *t)
 {
-    s->value = hod__tensor_alias(t);
+    s->value = hod__tensor_same(t);
     if (!s->value)
         return -1;
-    s->value->trace_value = t->trace_value;
-    s->value->trace_stamp = t->trace_stamp;
     s->version = t->storage->version;
     return 0;
 }
@@ -210,12 +208,10 @@ int hod__save(hod_saved *s, hod_tensor *t)
 /* A handle like t that is result `output` of `maker`. */
 static hod_tensor *linked_alias(hod_tensor *t, hod_grad_node *maker, int output)
 {
-    hod_tensor *alias = hod__own(hod__tensor_alias(t));
+    hod_tensor *alias = hod__own(hod__tensor_same(t));
     struct hod_grad_meta *m = alias ? hod__grad_meta(alias) : NULL;
     if (!m)
         return NULL;
-    alias->trace_value = t->trace_value;
-    alias->trace_stamp = t->trace_stamp;
     alias->requires_grad = true;
     hod__grad_node_retain(maker);
     m->grad_fn = maker;

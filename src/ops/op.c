@@ -101,9 +101,6 @@ static hod_tensor *view_new(const hod_op_call *c, const hod_meta *meta)
     hod_tensor *out = hod__tensor_alias(c->in[0]);
     if (!out)
         return NULL;
-    out->trace_value = 0;
-    out->trace_stamp = 0;
-    out->requires_grad = false;
     out->ndim = (int8_t)meta->ndim;
     memcpy(out->shape, meta->shape, sizeof out->shape);
     if (hod__op_info[c->op].view(c, out) == 0)

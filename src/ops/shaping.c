@@ -179,12 +179,7 @@ hod_tensor *hod_contiguous(hod_tensor *x)
 
 hod_tensor *hod__stop_gradient(hod_tensor *t)
 {
-    hod_tensor *alias = hod__tensor_alias(t);
-    if (!alias)
-        return NULL;
-    alias->trace_value = t->trace_value;
-    alias->trace_stamp = t->trace_stamp;
-    return hod__own(alias);
+    return hod__own(hod__tensor_same(t));
 }
 
 static hod_tensor *with_shape(hod_op op, hod_tensor *x, const hod_shape *shape)

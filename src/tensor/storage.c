@@ -84,6 +84,16 @@ hod_tensor *hod__tensor_alias(const hod_tensor *t)
     return alias;
 }
 
+hod_tensor *hod__tensor_same(const hod_tensor *t)
+{
+    hod_tensor *same = hod__tensor_alias(t);
+    if (!same)
+        return NULL;
+    same->trace_value = t->trace_value;
+    same->trace_stamp = t->trace_stamp;
+    return same;
+}
+
 hod_tensor *hod_tensor_retain(hod_tensor *t)
 {
     if (t)

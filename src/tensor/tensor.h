@@ -87,6 +87,8 @@ void hod__storage_release(hod_storage *s);
 hod_tensor *hod__tensor_new(const hod_meta *meta, hod_storage *s);
 /* A new handle like `t` (same shape, storage, offset), refs 1, no autograd fields. */
 hod_tensor *hod__tensor_alias(const hod_tensor *t);
+/* The same that is `t` to a recorder, too: its value number. */
+hod_tensor *hod__tensor_same(const hod_tensor *t);
 /* Gives a handle to the innermost scope; returns it (NULL on failure or NULL). */
 hod_tensor *hod__own(hod_tensor *t);
 
