@@ -65,19 +65,8 @@ hod_tensor *hod_unflatten(hod_tensor *x, int dim, hod_shape sizes)
     if (sizes.n < 1 || sizes.n > HOD_MAX_DIMS || x->ndim - 1 + sizes.n > HOD_MAX_DIMS)
         return HOD_FAIL(ARGUMENT, "unflatten: dimension %d of %s into %d", d, HOD_SHAPE_TEXT(x),
                         sizes.n);
-    int open = -1;
-    int64_t others = 1;
-    bool fits = true;
-    for (int i = 0; i < sizes.n; i++)
-        if (sizes.d[i] == -1 && open < 0)
-            open = i;
-        else
-            fits = fits && sizes.d[i] >= 0 && hod__mul_size(others, sizes.d[i], &others);
-    if (fits && open >= 0 && others > 0 && x->shape[d] % others == 0)
-        sizes.d[open] = x->shape[d] / others;
-    else
-        fits = fits && open < 0 && others == x->shape[d];
-    if (!fits)
+    hod__close_shape(x->shape[d], &sizes);
+    if (hod__numel(sizes.n, sizes.d) != x->shape[d])
         return HOD_FAIL(ARGUMENT, "unflatten: dimension %d of %s is not %s", d, HOD_SHAPE_TEXT(x),
                         hod__shape_text(sizes.n, sizes.d, (char[96]){0}, 96));
     hod_shape s = {.n = 0};

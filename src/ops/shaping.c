@@ -202,9 +202,7 @@ hod_tensor *hod__reshape_to(hod_tensor *t, int ndim, const int64_t *shape)
     return with_shape(HOD_OP_reshape, t, &s);
 }
 
-/* Fills the one open size. The product of the others where x cannot be divided by it, else -1; any
- * other impossible request is left for the shape rule to refuse. */
-static int64_t close_shape(const hod_tensor *x, hod_shape *shape)
+int64_t hod__close_shape(int64_t n, hod_shape *shape)
 {
     int open = -1;
     int64_t others = 1;
@@ -215,7 +213,6 @@ static int64_t close_shape(const hod_tensor *x, hod_shape *shape)
             open = i;
         else if (!hod__mul_size(others, shape->d[i], &others))
             return -1;
-    int64_t n = hod_tensor_numel(x);
     if (open < 0 || others < 0)
         return -1;
     if (others == 0 || n % others != 0)
@@ -229,7 +226,7 @@ hod_tensor *hod_reshape(hod_tensor *x, hod_shape shape)
     if (hod__null("reshape", "x", x))
         return NULL;
     hod_shape asked = shape;
-    int64_t others = close_shape(x, &shape);
+    int64_t others = hod__close_shape(hod_tensor_numel(x), &shape);
     if (others >= 0)
         return HOD_FAIL(ARGUMENT, "reshape: %s has %lld elements, which %lld does not divide: %s",
                         HOD_SHAPE_TEXT(x), (long long)hod_tensor_numel(x), (long long)others,
