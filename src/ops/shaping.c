@@ -78,69 +78,27 @@ static hod_tensor *number(hod_tensor *x, double s)
     return hod_full(widen ? HOD_F32 : (hod_dtype)x->dtype, HOD_SHAPE(), s);
 }
 
-hod_tensor *hod_add_scalar(hod_tensor *x, double s)
-{
-    return hod_add(x, number(x, s));
-}
-
-hod_tensor *hod_sub_scalar(hod_tensor *x, double s)
-{
-    return hod_sub(x, number(x, s));
-}
-
-hod_tensor *hod_mul_scalar(hod_tensor *x, double s)
-{
-    return hod_mul(x, number(x, s));
-}
-
-hod_tensor *hod_div_scalar(hod_tensor *x, double s)
-{
-    return hod_div(x, number(x, s));
-}
+#define WITH_NUMBER(name)                                                                          \
+    hod_tensor *hod_##name##_scalar(hod_tensor *x, double s)                                       \
+    {                                                                                              \
+        return hod_##name(x, number(x, s));                                                        \
+    }
+WITH_NUMBER(add)
+WITH_NUMBER(sub)
+WITH_NUMBER(mul)
+WITH_NUMBER(div)
+WITH_NUMBER(maximum)
+WITH_NUMBER(minimum)
+WITH_NUMBER(eq)
+WITH_NUMBER(ne)
+WITH_NUMBER(lt)
+WITH_NUMBER(le)
+WITH_NUMBER(gt)
+WITH_NUMBER(ge)
 
 hod_tensor *hod_pow_scalar(hod_tensor *x, double s)
 {
     return x && s == 2 && hod__is_float(x->dtype) ? hod_square(x) : hod_pow(x, number(x, s));
-}
-
-hod_tensor *hod_maximum_scalar(hod_tensor *x, double s)
-{
-    return hod_maximum(x, number(x, s));
-}
-
-hod_tensor *hod_minimum_scalar(hod_tensor *x, double s)
-{
-    return hod_minimum(x, number(x, s));
-}
-
-hod_tensor *hod_eq_scalar(hod_tensor *x, double s)
-{
-    return hod_eq(x, number(x, s));
-}
-
-hod_tensor *hod_ne_scalar(hod_tensor *x, double s)
-{
-    return hod_ne(x, number(x, s));
-}
-
-hod_tensor *hod_lt_scalar(hod_tensor *x, double s)
-{
-    return hod_lt(x, number(x, s));
-}
-
-hod_tensor *hod_le_scalar(hod_tensor *x, double s)
-{
-    return hod_le(x, number(x, s));
-}
-
-hod_tensor *hod_gt_scalar(hod_tensor *x, double s)
-{
-    return hod_gt(x, number(x, s));
-}
-
-hod_tensor *hod_ge_scalar(hod_tensor *x, double s)
-{
-    return hod_ge(x, number(x, s));
 }
 
 hod_tensor *hod_clamp(hod_tensor *x, double low, double high)
