@@ -316,12 +316,18 @@ hod_tensor *hod_instance_norm(hod_tensor *x, hod_tensor *w, hod_tensor *b, doubl
                               x);
 }
 
+static bool has_channels(const hod_tensor *x)
+{
+    if (x->ndim >= 2)
+        return true;
+    hod__fail(HOD_ERROR_ARGUMENT, "batch_norm: %s has no channels", HOD_SHAPE_TEXT(x));
+    return false;
+}
+
 hod_tensor *hod_batch_norm_plain(hod_tensor *x, hod_tensor *mean, hod_tensor *var, double eps)
 {
-    if (hod__null("batch_norm", "x", x))
+    if (hod__null("batch_norm", "x", x) || !has_channels(x))
         return NULL;
-    if (x->ndim < 2)
-        return HOD_FAIL(ARGUMENT, "batch_norm: %s has no channels", HOD_SHAPE_TEXT(x));
     hod_tensor *d = hod_sub(hod__computed(x), per_channel("batch_norm", "mean", mean, x));
     hod_tensor *scale = hod_rsqrt(hod_add_scalar(per_channel("batch_norm", "var", var, x), eps));
     return hod__narrowed_like(hod_mul(d, scale), x);
@@ -340,10 +346,8 @@ static hod_tensor *given_row(hod_tensor *x, hod_tensor *mean, hod_tensor *var, h
 hod_tensor *hod_batch_norm(hod_tensor *x, hod_tensor *mean, hod_tensor *var, hod_tensor *w,
                            hod_tensor *b, double eps)
 {
-    if (hod__null("batch_norm", "x", x))
+    if (hod__null("batch_norm", "x", x) || !has_channels(x))
         return NULL;
-    if (x->ndim < 2)
-        return HOD_FAIL(ARGUMENT, "batch_norm: %s has no channels", HOD_SHAPE_TEXT(x));
     hod_tensor *y = given_row(x, mean, var, w, b, eps);
     if (y)
         return y;
@@ -356,14 +360,12 @@ hod_tensor *hod_batch_norm(hod_tensor *x, hod_tensor *mean, hod_tensor *var, hod
 
 static bool has_batch(const hod_tensor *x)
 {
-    if (x->ndim < 2)
-        hod__fail(HOD_ERROR_ARGUMENT, "batch_norm: %s has no channels", HOD_SHAPE_TEXT(x));
-    else if (hod_tensor_numel(x) == x->shape[1])
-        hod__fail(HOD_ERROR_ARGUMENT,
-                  "batch_norm: %s has one value per channel, training needs two",
-                  HOD_SHAPE_TEXT(x));
-    else
+    if (!has_channels(x))
+        return false;
+    if (hod_tensor_numel(x) != x->shape[1])
         return true;
+    hod__fail(HOD_ERROR_ARGUMENT, "batch_norm: %s has one value per channel, training needs two",
+              HOD_SHAPE_TEXT(x));
     return false;
 }
 
