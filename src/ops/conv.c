@@ -47,22 +47,10 @@ static int check(const char *name, const hod_attrs_conv *a, const hod_meta *x, c
     *y = *x;
     y->shape[1] = w->shape[0];
     for (int i = 0; i < 2; i++) {
-        int64_t room, window, padding[2] = {a->padding[i], a->padding[2 + i]};
-        if (!hod__window(x->shape[2 + i], padding, w->shape[2 + i], a->stride[i], a->dilation[i],
-                         &room, &window))
-            return HOD_FAIL_RC(ARGUMENT,
-                               "%s: %s with weights %s: stride %lld, dilation %lld, padding %lld "
-                               "and %lld",
-                               name, HOD_META_TEXT(x), HOD_META_TEXT(w), (long long)a->stride[i],
-                               (long long)a->dilation[i], (long long)padding[0],
-                               (long long)padding[1]);
-        if (room < window)
-            return HOD_FAIL_RC(ARGUMENT,
-                               "%s: %s with weights %s: a window of %lld is larger than the %s, "
-                               "%lld with its padding",
-                               name, HOD_META_TEXT(x), HOD_META_TEXT(w), (long long)window,
-                               i == 0 ? "height" : "width", (long long)room);
-        y->shape[2 + i] = (room - window) / a->stride[i] + 1;
+        y->shape[2 + i] = hod__count_windows(name, x, i, a->padding, w->shape[2 + i], a->stride[i],
+                                             a->dilation[i]);
+        if (y->shape[2 + i] < 0)
+            return -1;
     }
     return 0;
 }

@@ -95,22 +95,10 @@ static int pooled(const char *name, const hod_attrs_pool *a, const hod_meta *x, 
             y->shape[2 + i] = a->bins[i];
             continue;
         }
-        int64_t room, span, padding[2] = {a->padding[i], a->padding[2 + i]};
-        if (!hod__window(x->shape[2 + i], padding, a->kernel[i], a->stride[i], a->dilation[i],
-                         &room, &span))
-            return HOD_FAIL_RC(ARGUMENT,
-                               "%s: of %s: kernel %lld, stride %lld, dilation %lld, padding %lld "
-                               "and %lld",
-                               name, HOD_META_TEXT(x), (long long)a->kernel[i],
-                               (long long)a->stride[i], (long long)a->dilation[i],
-                               (long long)padding[0], (long long)padding[1]);
-        if (room < span)
-            return HOD_FAIL_RC(ARGUMENT,
-                               "%s: %s: a window of %lld is larger than the %s, %lld with its "
-                               "padding",
-                               name, HOD_META_TEXT(x), (long long)span, i == 0 ? "height" : "width",
-                               (long long)room);
-        y->shape[2 + i] = (room - span) / a->stride[i] + 1;
+        y->shape[2 + i] =
+            hod__count_windows(name, x, i, a->padding, a->kernel[i], a->stride[i], a->dilation[i]);
+        if (y->shape[2 + i] < 0)
+            return -1;
     }
     return 0;
 }

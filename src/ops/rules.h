@@ -43,6 +43,10 @@ int hod__check_like(const char *name, const hod_meta *have, const hod_meta *want
  * what the library counts in 32 bits; the quotient of two that pass does not overflow. */
 bool hod__window(int64_t size, const int64_t padding[2], int64_t kernel, int64_t stride,
                  int64_t dilation, int64_t *room, int64_t *window);
+/* How many such windows image x (...,H,W) has down (side 0) or across (side 1), its padding being an
+ * attribute's four; -1 with an error. */
+int64_t hod__count_windows(const char *name, const hod_meta *x, int side, const int64_t padding[4],
+                           int64_t kernel, int64_t stride, int64_t dilation);
 
 /* ---- for views ---- */
 /* Strides with which t's elements take the given shape without a copy; false: impossible. */

@@ -41,6 +41,22 @@ bool hod__window(int64_t size, const int64_t padding[2], int64_t kernel, int64_t
     return *room <= INT32_MAX && *window <= INT32_MAX;
 }
 
+int64_t hod__count_windows(const char *name, const hod_meta *x, int side, const int64_t padding[4],
+                           int64_t kernel, int64_t stride, int64_t dilation)
+{
+    int64_t room, window, both[2] = {padding[side], padding[2 + side]};
+    if (!hod__window(x->shape[x->ndim - 2 + side], both, kernel, stride, dilation, &room, &window))
+        return HOD_FAIL_RC(ARGUMENT,
+                           "%s: %s: kernel %lld, stride %lld, dilation %lld, padding %lld and %lld",
+                           name, HOD_META_TEXT(x), (long long)kernel, (long long)stride,
+                           (long long)dilation, (long long)both[0], (long long)both[1]);
+    if (room < window)
+        return HOD_FAIL_RC(
+            ARGUMENT, "%s: %s: a window of %lld is larger than the %s, %lld with its padding", name,
+            HOD_META_TEXT(x), (long long)window, side == 0 ? "height" : "width", (long long)room);
+    return (room - window) / stride + 1;
+}
+
 static int check_types(const hod_op_call *c, const hod_meta *in)
 {
     const hod_op_info *info = &hod__op_info[c->op];

@@ -18,21 +18,12 @@ typedef struct unfold_job {
 /* How many windows there are in each direction; 0 or -1. */
 static int count_windows(const char *name, const hod_attrs_unfold *a, int64_t windows[2])
 {
-    const int64_t most = INT64_MAX / 8;
+    const hod_meta image = {.ndim = 2, .shape = {a->image[0], a->image[1]}};
     for (int i = 0; i < 2; i++) {
-        bool fits = a->kernel[i] >= 1 && a->stride[i] >= 1 && a->dilation[i] >= 1 &&
-                    a->padding[i] >= 0 && a->padding[2 + i] >= 0 && a->image[i] >= 0 &&
-                    a->padding[i] < most && a->padding[2 + i] < most && a->image[i] < most;
-        int64_t span = 0, room = fits ? a->image[i] + a->padding[i] + a->padding[2 + i] : 0;
-        fits = fits && hod__mul_size(a->dilation[i], a->kernel[i] - 1, &span) && span < room;
-        if (!fits)
-            return HOD_FAIL_RC(ARGUMENT,
-                               "%s: kernel %lld, stride %lld, dilation %lld, padding %lld and "
-                               "%lld in %lld",
-                               name, (long long)a->kernel[i], (long long)a->stride[i],
-                               (long long)a->dilation[i], (long long)a->padding[i],
-                               (long long)a->padding[2 + i], (long long)a->image[i]);
-        windows[i] = (room - span - 1) / a->stride[i] + 1;
+        windows[i] = hod__count_windows(name, &image, i, a->padding, a->kernel[i], a->stride[i],
+                                        a->dilation[i]);
+        if (windows[i] < 0)
+            return -1;
     }
     return 0;
 }

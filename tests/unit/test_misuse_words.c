@@ -97,8 +97,7 @@ TEST(misuse_of_operators_says_what_was_wanted)
              hod_reshape(x, HOD_SHAPE(3, -1)));
     ERROR_IS("reshape: size -2 of dimension 1, must not be negative",
              hod_reshape(x, HOD_SHAPE(2, -2)));
-    ERROR_IS("conv2d: (1,1,2,8) with weights (1,1,5,5): a window of 5 is larger than the height, "
-             "2 with its padding",
+    ERROR_IS("conv2d: (1,1,2,8): a window of 5 is larger than the height, 2 with its padding",
              hod_conv2d(image, kernel));
     ERROR_IS("max_pool2d: (1,1,2,8): a window of 3 is larger than the height, 2 with its padding",
              hod_max_pool2d(image, 3));
@@ -203,10 +202,10 @@ TEST(misuse_sizes_whose_sum_overflows)
     ERROR_IS("concat: more elements than 64 bits count",
              hod_concat(2, (hod_tensor *[]){endless, endless}, 0));
     hod_tensor *image = hod_full(HOD_F32, HOD_SHAPE(1, 1, 4, 4), 1);
-    ERROR_IS("conv2d: (1,1,4,4) with weights (1,1,4,4): stride 1, dilation 1, padding "
+    ERROR_IS("conv2d: (1,1,4,4): kernel 4, stride 1, dilation 1, padding "
              "9223372036854775807 and 9223372036854775807",
              hod_conv2d(image, image, .padding = INT64_MAX));
-    ERROR_IS("max_pool2d: of (1,1,4,4): kernel 2, stride 2, dilation 9223372036854775807, padding "
+    ERROR_IS("max_pool2d: (1,1,4,4): kernel 2, stride 2, dilation 9223372036854775807, padding "
              "0 and 0",
              hod_max_pool2d(image, 2, .dilation = INT64_MAX));
     /* A step beyond the end is as good as any other. */
