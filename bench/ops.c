@@ -3,9 +3,9 @@
  *     ops                  # all, one JSON object a line
  *     ops exp sum          # those whose name, or whose family's, begins so
  *
- * Each is called eagerly, its result made and released, at three sizes. Time is the least of several
- * batches, in nanoseconds a call: what disturbs a machine only adds. ops/family.h tells how a family
- * is written; bench/ops.sh runs both sides and prints the ratios.
+ * Each is called eagerly, its result made and released, at three sizes. Time is the least of
+ * several batches, in nanoseconds a call: what disturbs a machine only adds. ops/family.h tells how
+ * a family is written; bench/ops.sh runs both sides and prints the ratios.
  */
 #include "bench/ops/family.h"
 

@@ -4,8 +4,9 @@
  *     steps resnet18 --mode eager --seconds 30
  *
  * A step is forward, cross entropy, backward and optimizer, as in the peer: f32, the same networks,
- * optimizers and settings, fixed random data. As in hod's trainer there are two compiled functions in
- * one arena: forward and backward, then the update, which needs the norm of all gradients anyway.
+ * optimizers and settings, fixed random data. As in hod's trainer there are two compiled functions
+ * in one arena: forward and backward, then the update, which needs the norm of all gradients
+ * anyway.
  *
  * Keys: ms_median, ms_min (over `steps` steps after warm-up), compile_seconds (the first step, as
  * in the peer), program_seconds (of it: passes, generated C, the system compiler and loading; warm

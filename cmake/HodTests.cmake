@@ -9,6 +9,7 @@
 #   printed.foo   include/hod/foo.h is what tools/print_foo.c prints
 #   cli.foo       tests/cli/foo.sh drives the command
 #   layers        the tree obeys src/LAYERS; layers.catches: a tree that does not is refused
+#   columns       no line of C is longer than 100 columns
 #   install       the installed library is found by pkg-config and by CMake
 
 set(HOD_TEST_ENV
@@ -142,6 +143,7 @@ endforeach()
 
 hod_test(layers hod-layers ${PROJECT_SOURCE_DIR})
 hod_test(layers.catches sh tests/layers.sh $<TARGET_FILE:hod-layers>)
+hod_test(columns sh tests/columns.sh)
 if(HOD_PUBLIC_HEADERS AND NOT HOD_SANITIZE)
     hod_test(install sh tests/install.sh ${CMAKE_COMMAND} ${PROJECT_BINARY_DIR} ${CMAKE_C_COMPILER})
 endif()

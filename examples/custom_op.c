@@ -3,9 +3,9 @@
  *     cc custom_op.c $(pkg-config --cflags --libs hod) -lm
  *     custom_op [graph.dot]        dot -Tsvg graph.dot > graph.svg
  *
- * snake(x) = x + sin²(a x) / a (Ziyin et al., 2020), with a learned frequency a for each unit. It is
- * written in operators, so it can be differentiated twice and is compiled with the rest. Beside it
- * a rounding whose derivative is pretended to be 1, written as a loop.
+ * snake(x) = x + sin²(a x) / a (Ziyin et al., 2020), with a learned frequency a for each unit. It
+ * is written in operators, so it can be differentiated twice and is compiled with the rest. Beside
+ * it a rounding whose derivative is pretended to be 1, written as a loop.
  */
 #include <hod/hod.h>
 

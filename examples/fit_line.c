@@ -1,6 +1,6 @@
 /* Fits a line to noisy points of y = 3x - 1.
  *
- *     cc fit_line.c $(pkg-config --cflags --libs hod) -Wl,-rpath,$(pkg-config --variable=libdir hod)
+ *   cc fit_line.c $(pkg-config --cflags --libs hod) -Wl,-rpath,$(pkg-config --variable=libdir hod)
  */
 #include <hod/hod.h>
 

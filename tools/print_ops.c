@@ -5,6 +5,7 @@
  * A test runs it and fails when the checked-in header differs.
  */
 #include <stdio.h>
+#include <string.h>
 
 static const char head[] =
     "/* The regular operators: elementwise functions and reductions.\n"
@@ -13,12 +14,12 @@ static const char head[] =
     " *     hod_tensor *m = hod_amax_keep(y, 1);             // (N,C) -> (N,1)\n"
     " *     hod_tensor *p = hod_sum_dims(y, 0, 2, 3);        // (N,C,H,W) -> (C)\n"
     " *\n"
-    " * Printed from src/ops/ops.def by tools/print_ops.c; change that, not this. Everything that is\n"
-    " * not one row of a table is in functional.h.\n"
+    " * Printed from src/ops/ops.def by tools/print_ops.c; change that, not this. Everything that\n"
+    " * is not one row of a table is in functional.h.\n"
     " *\n"
-    " * Shapes broadcast as in NumPy. Types promote: bool < u8 < i32 < i64 < f16, bf16 < f32 < f64;\n"
-    " * f16 with bf16 gives f32; a 0-d tensor only decides among kinds (bool, integer, float).\n"
-    " * Arithmetic on bools gives i64. Functions with real results take integers as f32.\n"
+    " * Shapes broadcast as in NumPy. Types promote: bool < u8 < i32 < i64 < f16, bf16 < f32 <\n"
+    " * f64; f16 with bf16 gives f32; a 0-d tensor only decides among kinds (bool, integer,\n"
+    " * float). Arithmetic on bools gives i64. Functions with real results take integers as f32.\n"
     " * The macros note the caller's place, for error messages.\n"
     " */\n"
     "#ifndef HOD_OPS_H\n"
@@ -29,23 +30,29 @@ static const char head[] =
 
 static const char middle[] =
     "\n"
-    "/* ---- reductions: over everything, over some dimensions (dropped, or kept with size 1) ----\n"
-    " * hod_sum(x), hod_sum_dims(x, 0, 2), hod_sum_keep(x, -1). Dimensions may count from the end;\n"
-    " * none named: nothing is reduced. */\n"
+    "/* ---- reductions: over everything, over some dimensions (dropped, or kept as 1) ----\n"
+    " * hod_sum(x), hod_sum_dims(x, 0, 2), hod_sum_keep(x, -1). Dimensions may count from the\n"
+    " * end; none named: nothing is reduced. */\n"
     "\n";
+
+/* What it does stands behind a declaration or, where a line cannot hold both, above it. */
+static void declare(const char *name, const char *inputs, const char *doc)
+{
+    char line[256];
+    int n = snprintf(line, sizeof line, "HOD_API hod_tensor *hod_%s(%s);", name, inputs);
+    if (n + strlen(" /* ") + strlen(doc) + strlen(" */") <= 100)
+        printf("%s /* %s */\n", line, doc);
+    else
+        printf("/* %s */\n%s\n", doc, line);
+}
 
 int main(void)
 {
     fputs(head, stdout);
     puts("/* ---- elementwise ---- */\n");
-#define UNARY(name, doc, ...)                                                                      \
-    printf("HOD_API hod_tensor *hod_" #name "(hod_tensor *a); /* %s */\n", doc);
-#define BINARY(name, doc, ...)                                                                     \
-    printf("HOD_API hod_tensor *hod_" #name "(hod_tensor *a, hod_tensor *b); /* %s */\n", doc);
-#define TERNARY(name, doc, ...)                                                                    \
-    printf("HOD_API hod_tensor *hod_" #name                                                        \
-           "(hod_tensor *a, hod_tensor *b, hod_tensor *c); /* %s */\n",                            \
-           doc);
+#define UNARY(name, doc, ...)   declare(#name, "hod_tensor *a", doc);
+#define BINARY(name, doc, ...)  declare(#name, "hod_tensor *a, hod_tensor *b", doc);
+#define TERNARY(name, doc, ...) declare(#name, "hod_tensor *a, hod_tensor *b, hod_tensor *c", doc);
 #include "ops/ops.def"
 
     fputs(middle, stdout);

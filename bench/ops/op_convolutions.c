@@ -1,5 +1,5 @@
-/* Convolutions over plain images and lines, as networks have them; with gradients for input, weights
- * and bias. */
+/* Convolutions over plain images and lines, as networks have them; with gradients for input,
+ * weights and bias. */
 #include "bench/ops/family.h"
 
 /* c channels of side x side in n images, or of `line` elements; 2 c come out. l...: leaves. */

@@ -1,9 +1,9 @@
-/* Movement over what networks hold: images (N,C,H,W), tokens (B,T,D), squares and tables, f32. Views
- * are timed as calls; what would be a view in one of the two only is made solid in both. */
+/* Movement over what networks hold: images (N,C,H,W), tokens (B,T,D), squares and tables, f32.
+ * Views are timed as calls; what would be a view in one of the two only is made solid in both. */
 #include "bench/ops/family.h"
 
-/* x images, t tokens, u tokens as (B,T,heads,width of one), m squares, v (B,1,D), table (V,D); their
- * leaves; the indices are named after what they index. */
+/* x images, t tokens, u tokens as (B,T,heads,width of one), m squares, v (B,1,D), table (V,D);
+ * their leaves; the indices are named after what they index. */
 typedef struct operands {
     hod_tensor *x, *t, *u, *m, *v, *table, *windows;
     hod_tensor *leaf_x, *leaf_t, *leaf_m, *leaf_table;

@@ -1,9 +1,9 @@
-/* Ordering, searching and counting: rows of scores (R,N), f32, and long lines of them, of labels and
- * of flags. */
+/* Ordering, searching and counting: rows of scores (R,N), f32, and long lines of them, of labels
+ * and of flags. */
 #include "bench/ops/family.h"
 
-/* x (rows,n), line (rows n), sorted (n) and values (n) looked up in it, labels i64 (rows n), flags bool
- * (rows,n), counts i64 (rows). */
+/* x (rows,n), line (rows n), sorted (n) and values (n) looked up in it, labels i64 (rows n), flags
+ * bool (rows,n), counts i64 (rows). */
 typedef struct operands {
     hod_tensor *x, *line, *sorted, *values, *labels, *flags, *counts, *weights;
 } operands;

@@ -107,8 +107,8 @@ HOD_API bool hod_grad_enabled(void);
 #define HOD_WITH_GRAD(name) HOD_GRAD_MODE_(name, hod_with_grad_begin)
 /* As HOD_NO_GRAD, and results made here stay out of training: they cannot become leaves, a backward
  * cannot need them (hod_copy makes a tensor like any other), and none is run in here. In a sum with
- * trained tensors they are constants; where a derivative would have to read one, as in a product, it
- * is an error. */
+ * trained tensors they are constants; where a derivative would have to read one, as in a product,
+ * it is an error. */
 #define HOD_INFERENCE(name) HOD_GRAD_MODE_(name, hod_inference_begin)
 
 #define HOD_GRAD_MODE_(name, begin)                                                                \
@@ -118,8 +118,8 @@ HOD_API bool hod_grad_enabled(void);
 /* ---- hooks ---- */
 
 /* Gets the gradient of a tensor once it is complete; returns it, or another of the same shape that
- * takes its place, or NULL after a failure. g lives until the backward ends (hod_tensor_retain it to
- * keep it); operators in here are not noted, unless under HOD_WITH_GRAD. */
+ * takes its place, or NULL after a failure. g lives until the backward ends (hod_tensor_retain it
+ * to keep it); operators in here are not noted, unless under HOD_WITH_GRAD. */
 typedef hod_tensor *hod_grad_hook(void *context, hod_tensor *g);
 /* Hooks run in the order they were added. 0 or -1. */
 HOD_API int hod_add_grad_hook(hod_tensor *t, hod_grad_hook *hook, void *context);
@@ -142,8 +142,8 @@ HOD_API int hod_grad_node_results(const hod_grad_node *n);
 HOD_API void hod_grad_node_place(const hod_grad_node *n, const char **file, int *line);
 /* The leaf that input i is; NULL when it is none. */
 HOD_API const hod_tensor *hod_grad_node_leaf(const hod_grad_node *n, int i);
-/* One node a line, inputs before results: "%3 = mul(%2, leaf (3)) -> f32 (3)  model.c:12"; a module's
- * parameter stands there by its name. 0 or -1. */
+/* One node a line, inputs before results: "%3 = mul(%2, leaf (3)) -> f32 (3)  model.c:12"; a
+ * module's parameter stands there by its name. 0 or -1. */
 HOD_API int hod_print_graph(const hod_tensor *t, FILE *out);
 /* The same as Graphviz. */
 HOD_API int hod_print_graph_dot(const hod_tensor *t, FILE *out);
@@ -179,8 +179,8 @@ typedef struct hod_gradcheck_spec {
 
 /* Compares the gradients of fn with central differences in f64: for every element of every float
  * input, the derivative of <u, fn(x)> with a fixed pseudo-random u. 0 and *report, or -1 when fn
- * failed, gives no floats, or differs from call to call. Inputs are copied, to f64, in which fn must
- * then compute.
+ * failed, gives no floats, or differs from call to call. Inputs are copied, to f64, in which fn
+ * must then compute.
  *     hod_gradcheck(fn, 2, inputs, &report, NULL, .rtol = 1e-4) */
 #define hod_gradcheck(fn, n, inputs, report, ...)                                                  \
     hod_gradcheck_make(fn, n, inputs, report, &(hod_gradcheck_spec){__VA_ARGS__, .end_ = 0})

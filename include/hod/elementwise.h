@@ -17,8 +17,8 @@ HOD_API hod_tensor *hod_leaky_relu(hod_tensor *x,
 HOD_API hod_tensor *hod_elu(hod_tensor *x,
                             double alpha);          /* x where positive, else alpha (e^x - 1) */
 HOD_API hod_tensor *hod_relu6(hod_tensor *x);       /* x between 0 and 6 */
-/* log(1 + e^(beta x)) / beta; x itself where beta x exceeds threshold. hod_softplus has no threshold
- * and needs none. */
+/* log(1 + e^(beta x)) / beta; x itself where beta x exceeds threshold. hod_softplus has no
+ * threshold and needs none. */
 HOD_API hod_tensor *hod_softplus_with(hod_tensor *x, double beta, double threshold);
 /* x between low and high, 0 for gradients at the bounds. hod_clip takes tensors as bounds. */
 HOD_API hod_tensor *hod_clamp(hod_tensor *x, double low, double high);

@@ -8,8 +8,8 @@
  *
  * Views (narrow, split, squeeze, movedim, expand; see functional.h for the others) share storage
  * and versions with x. Strides are never negative: flip and slices that step backwards copy.
- * Dimensions may count from the end. Indices are i64, i32 or u8 and never negative; one out of range
- * is an error before anything is read.
+ * Dimensions may count from the end. Indices are i64, i32 or u8 and never negative; one out of
+ * range is an error before anything is read.
  */
 #ifndef HOD_MOVEMENT_H
 #define HOD_MOVEMENT_H
@@ -82,8 +82,8 @@ HOD_API hod_tensor *hod_scatter_value(hod_tensor *x, int dim, hod_tensor *index,
 HOD_API hod_tensor *hod_scatter_add(hod_tensor *x, int dim, hod_tensor *index, hod_tensor *src);
 /* gather, with x and the index broadcast against each other in the other dimensions. */
 HOD_API hod_tensor *hod_take_along(hod_tensor *x, hod_tensor *index, int dim);
-/* i64 (..., classes): 1 at the index, 0 elsewhere. -1: as many as the greatest index wants, which is
- * read on the host. */
+/* i64 (..., classes): 1 at the index, 0 elsewhere. -1: as many as the greatest index wants, which
+ * is read on the host. */
 HOD_API hod_tensor *hod_one_hot(hod_tensor *index, int64_t classes);
 /* value where the mask is not 0; the mask broadcasts to x. */
 HOD_API hod_tensor *hod_masked_fill(hod_tensor *x, hod_tensor *mask, double value);

@@ -4,12 +4,12 @@
  *     hod_tensor *m = hod_amax_keep(y, 1);             // (N,C) -> (N,1)
  *     hod_tensor *p = hod_sum_dims(y, 0, 2, 3);        // (N,C,H,W) -> (C)
  *
- * Printed from src/ops/ops.def by tools/print_ops.c; change that, not this. Everything that is
- * not one row of a table is in functional.h.
+ * Printed from src/ops/ops.def by tools/print_ops.c; change that, not this. Everything that
+ * is not one row of a table is in functional.h.
  *
- * Shapes broadcast as in NumPy. Types promote: bool < u8 < i32 < i64 < f16, bf16 < f32 < f64;
- * f16 with bf16 gives f32; a 0-d tensor only decides among kinds (bool, integer, float).
- * Arithmetic on bools gives i64. Functions with real results take integers as f32.
+ * Shapes broadcast as in NumPy. Types promote: bool < u8 < i32 < i64 < f16, bf16 < f32 <
+ * f64; f16 with bf16 gives f32; a 0-d tensor only decides among kinds (bool, integer,
+ * float). Arithmetic on bools gives i64. Functions with real results take integers as f32.
  * The macros note the caller's place, for error messages.
  */
 #ifndef HOD_OPS_H
@@ -34,7 +34,8 @@ HOD_API hod_tensor *hod_sigmoid(hod_tensor *a); /* 1 / (1 + exp(-a)) */
 HOD_API hod_tensor *hod_tanh(hod_tensor *a); /* the hyperbolic tangent */
 HOD_API hod_tensor *hod_erf(hod_tensor *a); /* the error function */
 HOD_API hod_tensor *hod_gelu(hod_tensor *a); /* a times the normal distribution's share below a */
-HOD_API hod_tensor *hod_gelu_tanh(hod_tensor *a); /* gelu through tanh(sqrt(2/pi) (a + 0.044715 a^3)) */
+/* gelu through tanh(sqrt(2/pi) (a + 0.044715 a^3)) */
+HOD_API hod_tensor *hod_gelu_tanh(hod_tensor *a);
 HOD_API hod_tensor *hod_silu(hod_tensor *a); /* a * sigmoid(a) */
 HOD_API hod_tensor *hod_mish(hod_tensor *a); /* a * tanh(softplus(a)) */
 HOD_API hod_tensor *hod_softplus(hod_tensor *a); /* log(1 + e^a) */
@@ -57,12 +58,17 @@ HOD_API hod_tensor *hod_sub(hod_tensor *a, hod_tensor *b); /* the difference */
 HOD_API hod_tensor *hod_mul(hod_tensor *a, hod_tensor *b); /* the product */
 HOD_API hod_tensor *hod_div(hod_tensor *a, hod_tensor *b); /* the quotient */
 HOD_API hod_tensor *hod_pow(hod_tensor *a, hod_tensor *b); /* a to the power b */
-HOD_API hod_tensor *hod_floor_divide(hod_tensor *a, hod_tensor *b); /* the quotient's floor; of integers by 0: 0 */
-HOD_API hod_tensor *hod_trunc_divide(hod_tensor *a, hod_tensor *b); /* the quotient, cut toward 0; of integers in f32 */
-HOD_API hod_tensor *hod_remainder(hod_tensor *a, hod_tensor *b); /* a less b * floor(a / b): b's sign; of integers by 0: 0 */
-HOD_API hod_tensor *hod_fmod(hod_tensor *a, hod_tensor *b); /* a less b * trunc(a / b): a's sign; of integers by 0: 0 */
+/* the quotient's floor; of integers by 0: 0 */
+HOD_API hod_tensor *hod_floor_divide(hod_tensor *a, hod_tensor *b);
+/* the quotient, cut toward 0; of integers in f32 */
+HOD_API hod_tensor *hod_trunc_divide(hod_tensor *a, hod_tensor *b);
+/* a less b * floor(a / b): b's sign; of integers by 0: 0 */
+HOD_API hod_tensor *hod_remainder(hod_tensor *a, hod_tensor *b);
+/* a less b * trunc(a / b): a's sign; of integers by 0: 0 */
+HOD_API hod_tensor *hod_fmod(hod_tensor *a, hod_tensor *b);
 HOD_API hod_tensor *hod_prelu(hod_tensor *a, hod_tensor *b); /* a where positive, else a * b */
-HOD_API hod_tensor *hod_elu_scaled(hod_tensor *a, hod_tensor *b); /* a where positive, else b * expm1(a) */
+/* a where positive, else b * expm1(a) */
+HOD_API hod_tensor *hod_elu_scaled(hod_tensor *a, hod_tensor *b);
 HOD_API hod_tensor *hod_maximum(hod_tensor *a, hod_tensor *b); /* the greater; NaN if either is */
 HOD_API hod_tensor *hod_minimum(hod_tensor *a, hod_tensor *b); /* the lesser; NaN if either is */
 HOD_API hod_tensor *hod_eq(hod_tensor *a, hod_tensor *b); /* true where equal */
@@ -73,22 +79,31 @@ HOD_API hod_tensor *hod_gt(hod_tensor *a, hod_tensor *b); /* true where a is gre
 HOD_API hod_tensor *hod_ge(hod_tensor *a, hod_tensor *b); /* true where a is greater or equal */
 HOD_API hod_tensor *hod_logical_and(hod_tensor *a, hod_tensor *b); /* true where both are not 0 */
 HOD_API hod_tensor *hod_logical_or(hod_tensor *a, hod_tensor *b); /* true where either is not 0 */
-HOD_API hod_tensor *hod_logical_xor(hod_tensor *a, hod_tensor *b); /* true where one is 0 and the other not */
+/* true where one is 0 and the other not */
+HOD_API hod_tensor *hod_logical_xor(hod_tensor *a, hod_tensor *b);
 HOD_API hod_tensor *hod_bit_and(hod_tensor *a, hod_tensor *b); /* bits set in both */
 HOD_API hod_tensor *hod_bit_or(hod_tensor *a, hod_tensor *b); /* bits set in either */
 HOD_API hod_tensor *hod_bit_xor(hod_tensor *a, hod_tensor *b); /* bits set in one */
-HOD_API hod_tensor *hod_shift_left(hod_tensor *a, hod_tensor *b); /* a's bits b places up; none left outside 0..63 */
-HOD_API hod_tensor *hod_shift_right(hod_tensor *a, hod_tensor *b); /* a's bits b places down, the sign coming after; outside 0..63 only that */
-HOD_API hod_tensor *hod_where(hod_tensor *a, hod_tensor *b, hod_tensor *c); /* b where the bool a is true, else c */
-HOD_API hod_tensor *hod_lerp(hod_tensor *a, hod_tensor *b, hod_tensor *c); /* a at c = 0, b at c = 1, straight between */
-HOD_API hod_tensor *hod_clip(hod_tensor *a, hod_tensor *b, hod_tensor *c); /* a, but not below b, and then not above c; NaN if any is */
-HOD_API hod_tensor *hod_softplus_scaled(hod_tensor *a, hod_tensor *b, hod_tensor *c); /* a where a * b > c, else softplus(a * b) / b */
-HOD_API hod_tensor *hod_logits_loss(hod_tensor *a, hod_tensor *b, hod_tensor *c); /* binary cross entropy of logit a and target b, c times for b's part */
-HOD_API hod_tensor *hod_logits_loss_slope(hod_tensor *a, hod_tensor *b, hod_tensor *c); /* logits_loss's slope for a */
+/* a's bits b places up; none left outside 0..63 */
+HOD_API hod_tensor *hod_shift_left(hod_tensor *a, hod_tensor *b);
+/* a's bits b places down, the sign coming after; outside 0..63 only that */
+HOD_API hod_tensor *hod_shift_right(hod_tensor *a, hod_tensor *b);
+/* b where the bool a is true, else c */
+HOD_API hod_tensor *hod_where(hod_tensor *a, hod_tensor *b, hod_tensor *c);
+/* a at c = 0, b at c = 1, straight between */
+HOD_API hod_tensor *hod_lerp(hod_tensor *a, hod_tensor *b, hod_tensor *c);
+/* a, but not below b, and then not above c; NaN if any is */
+HOD_API hod_tensor *hod_clip(hod_tensor *a, hod_tensor *b, hod_tensor *c);
+/* a where a * b > c, else softplus(a * b) / b */
+HOD_API hod_tensor *hod_softplus_scaled(hod_tensor *a, hod_tensor *b, hod_tensor *c);
+/* binary cross entropy of logit a and target b, c times for b's part */
+HOD_API hod_tensor *hod_logits_loss(hod_tensor *a, hod_tensor *b, hod_tensor *c);
+/* logits_loss's slope for a */
+HOD_API hod_tensor *hod_logits_loss_slope(hod_tensor *a, hod_tensor *b, hod_tensor *c);
 
-/* ---- reductions: over everything, over some dimensions (dropped, or kept with size 1) ----
- * hod_sum(x), hod_sum_dims(x, 0, 2), hod_sum_keep(x, -1). Dimensions may count from the end;
- * none named: nothing is reduced. */
+/* ---- reductions: over everything, over some dimensions (dropped, or kept as 1) ----
+ * hod_sum(x), hod_sum_dims(x, 0, 2), hod_sum_keep(x, -1). Dimensions may count from the
+ * end; none named: nothing is reduced. */
 
 /* the sum; of integers in i64 */
 HOD_API hod_tensor *hod_sum(hod_tensor *x);

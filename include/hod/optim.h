@@ -9,8 +9,9 @@
  *     hod_optimizer_free(opt);
  *
  * One update does, in this order: gradients times `factor` (1 / sum of weights, and the gradient
- * scaler's 1 / scale), norm, finite check, clip, step, EMA; then every gradient is marked absent, of
- * those parameters that were not frozen when the optimizer was made: it knows no others. A window with a NaN or Inf in it changes nothing at all and is counted as skipped. A parameter
+ * scaler's 1 / scale), norm, finite check, clip, step, EMA; then every gradient is marked absent,
+ * of those parameters that were not frozen when the optimizer was made: it knows no others. A
+ * window with a NaN or Inf in it changes nothing at all and is counted as skipped. A parameter
  * without a gradient is left alone, state included.
  */
 #ifndef HOD_OPTIM_H

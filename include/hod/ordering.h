@@ -46,8 +46,8 @@ typedef struct hod_unique_values {
 HOD_API hod_unique_values hod_unique(hod_tensor *x); /* all NULL after an error */
 
 /* Boxes (N,4) as x1, y1, x2, y2 with scores (N): indices of those that are kept, by descending
- * score, equal ones by index. A box goes when its intersection over union with a kept one is greater
- * than the threshold; boxes without area overlap nothing. */
+ * score, equal ones by index. A box goes when its intersection over union with a kept one is
+ * greater than the threshold; boxes without area overlap nothing. */
 HOD_API hod_tensor *hod_nms(hod_tensor *boxes, hod_tensor *scores, double threshold);
 
 #ifndef HOD_NO_PLACES

@@ -11,8 +11,8 @@
  * An optimizer sums equal rows and steps only the rows that are there: their parameters, their
  * moments, their decay. As in PyTorch's SparseAdam the moments of other rows stand still, and bias
  * correction goes by the table's own count of updates. SGD's momentum of other rows stands still
- * likewise, where PyTorch's lets it decay and goes on moving them. A moving average (EMA) follows in
- * all rows. Clipping and the check for infinities count summed rows, so they see what the dense
+ * likewise, where PyTorch's lets it decay and goes on moving them. A moving average (EMA) follows
+ * in all rows. Clipping and the check for infinities count summed rows, so they see what the dense
  * gradient would have shown.
  *
  * Inside a compiled function the list is kept on the host's side: a graph break in backward.
@@ -22,8 +22,8 @@
 
 #include <hod/tensor.h>
 
-/* As hod_embedding, with a row-sparse gradient for w where w is a leaf and backward accumulates into
- * it; second derivatives, hod_grad_of, hooks of w and results as w get dense ones. */
+/* As hod_embedding, with a row-sparse gradient for w where w is a leaf and backward accumulates
+ * into it; second derivatives, hod_grad_of, hooks of w and results as w get dense ones. */
 HOD_API hod_tensor *hod_embedding_rows(hod_tensor *w, hod_tensor *index);
 
 typedef struct hod_row_gradient {

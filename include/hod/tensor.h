@@ -43,7 +43,8 @@ typedef struct hod_shape {
 #define HOD_SHAPE(...)                                                                             \
     hod_shape_of((int)(sizeof((int64_t[]){0, __VA_ARGS__}) / sizeof(int64_t)) - 1,                 \
                  (int64_t[]){0, __VA_ARGS__} + 1)
-HOD_API hod_shape hod_shape_of(int n, const int64_t *sizes); /* n > HOD_MAX_DIMS: n stays, refused later */
+/* n > HOD_MAX_DIMS: n stays, refused later. */
+HOD_API hod_shape hod_shape_of(int n, const int64_t *sizes);
 
 /* ---- making tensors; each belongs to the innermost scope ---- */
 HOD_API hod_tensor *hod_empty(hod_dtype dtype, hod_shape shape); /* contents undefined */
@@ -67,7 +68,7 @@ HOD_API int64_t hod_tensor_stride(const hod_tensor *t, int dim);
 HOD_API int64_t hod_tensor_numel(const hod_tensor *t);
 HOD_API hod_shape hod_tensor_shape(const hod_tensor *t);
 HOD_API bool hod_tensor_is_contiguous(const hod_tensor *t);
-HOD_API uint32_t hod_tensor_version(const hod_tensor *t); /* counts in-place changes of the storage */
+HOD_API uint32_t hod_tensor_version(const hod_tensor *t); /* in-place changes of its storage */
 
 /* ---- its values on the host ----
  * While a step is being recorded for compilation, reading a value runs the step so far: a graph

@@ -17,8 +17,9 @@
  *
  * Without `micro_batch` the trainer takes the largest one whose peak is inside the budget. The
  * peak is known beforehand: parameters, gradients, optimizer state, the batch, and the planned
- * arena of the compiled step. Evaluating keeps below it. A loss that reads a value (hod_item) breaks
- * the step in two and is planned by trial steps. Functions return 0 or -1 unless they say otherwise.
+ * arena of the compiled step. Evaluating keeps below it. A loss that reads a value (hod_item)
+ * breaks the step in two and is planned by trial steps. Functions return 0 or -1 unless they say
+ * otherwise.
  */
 #ifndef HOD_TRAINER_H
 #define HOD_TRAINER_H

@@ -29,7 +29,8 @@ typedef struct hod_saved {
     bool leaf; /* value is the leaf's own handle rather than an alias */
 } hod_saved;
 
-/* Where the gradient of one input goes: to a result of a node, to a leaf, or (both NULL) nowhere. */
+/* Where the gradient of one input goes: to a result of a node, to a leaf,
+ * or (both NULL) nowhere. */
 typedef struct hod_edge {
     hod_grad_node *node; /* counted */
     int output;
@@ -98,7 +99,8 @@ struct hod_grad_meta {
     hod_tensor *gradient;
     uint64_t visit;
     int64_t waiting; /* edges whose gradient has not arrived */
-    /* While a hod_grad_of runs: index + 1 in its inputs, and its visit; another one's means none. */
+    /* While a hod_grad_of runs: index + 1 in its inputs, and its visit;
+     * another one's means none. */
     int64_t target;
     uint64_t target_visit;
 };

@@ -16,8 +16,8 @@
  *
  *   K1  index n belongs to the n-th value saved in fn that is not a leaf, in every run of it
  *   K2  filled => in the thread's list, which ends with the backward that filled it
- *   K3  a hollow value holds its checkpoint; the checkpoint holds its inputs and their makers, which
- *       lie behind all its nodes, so nothing holds itself
+ *   K3  a hollow value holds its checkpoint; the checkpoint holds its inputs and their makers,
+ *       which lie behind all its nodes, so nothing holds itself
  */
 #include "autograd/autograd.h"
 #include <hod/functional.h>

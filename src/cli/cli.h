@@ -9,8 +9,9 @@
  *     interrupt.c    SIGINT: finish the update, save, exit 130
  *     hod_<name>.c   one sub-command each
  *
- * The exit status is part of the interface (enum below). Whatever a run can be refused for is looked
- * at before anything is written, so status 2 means that nothing was touched. A message is one line.
+ * The exit status is part of the interface (enum below). Whatever a run can be refused for is
+ * looked at before anything is written, so status 2 means that nothing was touched. A message is
+ * one line.
  */
 #ifndef HOD_CLI_CLI_H
 #define HOD_CLI_CLI_H
@@ -92,8 +93,8 @@ void cli_run_close(cli_run *r);
 int64_t cli_updates_of(const hod_period *p, int64_t updates_per_epoch);
 /* -1 with an error when no files could be made in `path`, which need not exist. Writes nothing. */
 int cli_output_check(const char *path);
-/* Takes the directory for this process, until it ends: 1; 0 when there is none yet; -1 with an error
- * when another process has it. */
+/* Takes the directory for this process, until it ends: 1; 0 when there is none yet; -1 with an
+ * error when another process has it. */
 int cli_output_lock(const char *path);
 /* "<output>/<name>" in buf, which is returned. */
 char *cli_output_path(const hod_config *c, const char *name, char buf[HOD_CONFIG_PATH + 64]);

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Has the file tensors whose names begin so? -1 when it cannot be read. A trainer's checkpoint keeps
- * its own state under names that begin with "@", averaged parameters under "@ema/". */
+/* Has the file tensors whose names begin so? -1 when it cannot be read. A trainer's checkpoint
+ * keeps its own state under names that begin with "@", averaged parameters under "@ema/". */
 static int has_names(const char *path, const char *begin)
 {
     hod_tensor_file *f = hod_tensor_file_open(path);
@@ -18,8 +18,8 @@ static int has_names(const char *path, const char *begin)
     return found;
 }
 
-/* What is averaged shows in the file, whatever the config says about going on. What is wrong with the
- * file is said when it is loaded. */
+/* What is averaged shows in the file, whatever the config says about going on. What is wrong with
+ * the file is said when it is loaded. */
 static void follow(hod_config *c, const char *path)
 {
     int averaged = has_names(path, "@ema/");

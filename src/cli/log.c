@@ -1,8 +1,8 @@
 /* The log of a run: its events, one a line. A resumed run goes on in it.
  *
  * A run that was killed may have logged updates after its last checkpoint. They happen again, so
- * they are taken out: a log holds each update once, as if nothing had been. The losses that stay are
- * handed on, because the curve of a resumed run begins where the run began.
+ * they are taken out: a log holds each update once, as if nothing had been. The losses that stay
+ * are handed on, because the curve of a resumed run begins where the run began.
  */
 #include "cli.h"
 

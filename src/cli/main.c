@@ -124,8 +124,8 @@ static int flushed(int status)
     return CLI_FAILED;
 }
 
-/* A reader that leaves, or a file as large as is allowed, is an error of the write and no death; and
- * no file that is opened may take the place of a standard stream that was closed. */
+/* A reader that leaves, or a file as large as is allowed, is an error of the write and no death;
+ * and no file that is opened may take the place of a standard stream that was closed. */
 static void settle_streams(void)
 {
     signal(SIGPIPE, SIG_IGN);

@@ -187,7 +187,8 @@ static bool all_known(const hod_node *n, const hod_space_value *v)
 }
 
 /* Distributes `from`'s atoms, row-major, over `ndim` dimensions of these sizes, splitting where a
- * dimension ends inside an atom. Writes the lists to `out`. False when the factors do not line up. */
+ * dimension ends inside an atom. Writes the lists to `out`.
+ * False when the factors do not line up. */
 static bool regroup(hod_space *s, const hod_node *fn, const hod_space_value *from, int ndim,
                     const int64_t *shape, hod_dim_atoms *out)
 {

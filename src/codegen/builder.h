@@ -32,7 +32,8 @@ typedef struct hod_builder {
     hod_space *space;
 } hod_builder;
 
-/* The place of value r, `elements` into it. Arena places name their buffer until the plan is made. */
+/* The place of value r, `elements` into it. Arena places name their buffer until the plan is
+ * made. */
 hod_spot hod__where(const hod_builder *b, hod_ref r, int64_t elements);
 /* A new buffer of the arena; its number or -1. */
 int32_t hod__new_buffer(hod_builder *b, int64_t bytes, hod_ref node);

@@ -268,7 +268,8 @@ static double list_entries(DIR *d, aged **list, int64_t *n)
 }
 
 /* A process that has mapped a file keeps it; one that finds a name gone compiles again. So nobody
- * has to be asked. Goes down to three quarters, so that the next compilation need not prune again. */
+ * has to be asked. Goes down to three quarters, so that the next compilation need not prune
+ * again. */
 void hod__cache_prune(const char *dir, int64_t most)
 {
     DIR *d = opendir(dir);

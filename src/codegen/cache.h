@@ -1,7 +1,7 @@
 /* The disk cache of compiled kernels: a directory of sealed shared objects.
  *
  *     <key of kernel 1>.so --+
- *     <key of kernel 2>.so --+--> one file:  [ ELF ][ key 1 ][ key 2 ] ... [ count | size | digest ]
+ *     <key of kernel 2>.so --+--> one file: [ ELF ][ key 1 ][ key 2 ] ... [ count | size | digest ]
  *
  * A compiler run makes one shared object for several kernels. It is sealed with the keys it serves
  * and a digest over all before it, then appears under each kernel's key: one hard link a kernel,

@@ -67,7 +67,8 @@ static void store(emitter *e, int i, const char *value)
 /* ---- full values ---- */
 
 /* A load that does not move inside the row: read once, before the loops. Left inside, it could be
- * what a store of the same loop changes, for all the compiler knows, and nothing would vectorise. */
+ * what a store of the same loop changes, for all the compiler knows,
+ * and nothing would vectorise. */
 static bool is_still(const emitter *e, int i)
 {
     const hod_loop_value *v = &e->p->value[i];

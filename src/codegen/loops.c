@@ -142,7 +142,8 @@ static void find_sweeps(hod_loops *p)
     }
 }
 
-/* True when operand q moves along a folded axis, or nothing is folded: it is read in every sweep. */
+/* True when operand q moves along a folded axis, or nothing is folded:
+ * it is read in every sweep. */
 static bool moves_in_sweeps(const hod_loops *p, int q)
 {
     bool moves = !p->space->reduced;
@@ -151,8 +152,8 @@ static bool moves_in_sweeps(const hod_loops *p, int q)
     return moves;
 }
 
-/* Sets seen for what value i is computed from; returns how many loads that move with the element are
- * among it. */
+/* Sets seen for what value i is computed from; returns how many loads that move with the element
+ * are among it. */
 static int count_loads(const hod_loops *p, int i, bool *seen)
 {
     const hod_loop_value *v = &p->value[i];

@@ -70,7 +70,8 @@ typedef struct hod_loops {
     int64_t stride[HOD_KERNEL_BUFFERS][HOD_ATOMS]; /* of each operand along each axis */
 } hod_loops;
 
-/* Analyses cluster c; fills k's operands, arguments for numbers and betas, range and grain. 0/-1. */
+/* Analyses cluster c; fills k's operands, arguments for numbers and betas,
+ * range and grain. 0/-1. */
 int hod__loops_build(hod_loops *p, const hod_lowering *l, const hod_cluster *c,
                      hod_fused_kernel *k);
 /* Prints the loops as C into k->text and appends the sizes and strides it names to k->arg. 0/-1. */

@@ -70,14 +70,15 @@ typedef struct hod_lowering {
 int hod__lower(hod_lowering *l, const hod_graph *g);
 void hod__lowering_free(hod_lowering *l);
 bool hod__is_view(const hod_graph *g, hod_ref r);
-/* A view that reads some elements only, or some twice: by strides of its own, so it needs memory. */
+/* A view that reads some elements only, or some twice: by strides of its own,
+ * so it needs memory. */
 bool hod__is_cut(const hod_graph *g, hod_ref r);
 bool hod__is_effect(const hod_graph *g, hod_ref r);
 /* Input i of node r is a target to write, not a value to read. */
 bool hod__is_target(const hod_graph *g, hod_ref r, int i);
 bool hod__is_conv(const hod_graph *g, hod_ref r); /* or one of its gradients */
-/* Whether matmul can read a view as it lies; then: columns step by more than rows, and how far apart
- * the others are. */
+/* Whether matmul can read a view as it lies; then: columns step by more than rows, and how far
+ * apart the others are. */
 bool hod__matmul_walk(const hod_node *n, const hod_site *s, bool *flipped, int64_t *ld);
 /* Convolutions and poolings: input i may be blocked memory. */
 bool hod__takes_blocked(const hod_graph *g, hod_ref r, int i);
@@ -166,7 +167,8 @@ typedef struct hod_fused_kernel {
                        is read first and that it walks alike */
 } hod_fused_kernel;
 
-/* Pooling in f32, whose operands may have any layout, prints itself; k->text is malloc'd. 0 or -1. */
+/* Pooling in f32, whose operands may have any layout, prints itself; k->text is malloc'd.
+ * 0 or -1. */
 bool hod__is_pool(const hod_graph *g, hod_ref r);
 int hod__pool_print(const hod_lowering *l, hod_ref r, hod_fused_kernel *k);
 

@@ -3,7 +3,8 @@
  * A row-major copy is put in front where a view has no strides, or not the strides that a library
  * can walk; it is pointwise and fuses with what is around it.
  *
- *     %2 = permute %1;  %3 = conv2d %2 %w   ->   %2 = permute %1;  %3 = contiguous %2;  %4 = conv2d %3 %w
+ *     %2 = permute %1;  %3 = conv2d %2 %w
+ *     %2 = permute %1;  %3 = contiguous %2;  %4 = conv2d %3 %w
  */
 #include "codegen/lower_copy.h"
 

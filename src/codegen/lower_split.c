@@ -30,7 +30,8 @@ static int64_t divisor(int64_t n, int64_t most)
     return 1;
 }
 
-/* A first sum over all but the outermost long folded dimension; HOD_NO_REF when there is no such. */
+/* A first sum over all but the outermost long folded dimension;
+ * HOD_NO_REF when there is no such. */
 static hod_ref sum_inner(hod_copier *w, hod_ref r, hod_ref x)
 {
     const hod_node *y = hod__node(w->from, r);

@@ -1,18 +1,18 @@
 /* Offsets for lifetimes: greedy placement in several orders, the smallest arena wins.
  *
- *     offset
- *       ^   +-------+              One buffer is a rectangle: calls from left to right, bytes upwards.
- *       |   |   b   |  +-----+     Two rectangles must not meet. A buffer goes into the smallest gap
- *       | +-+---+---+--+  d  |     that holds it among those placed before whose lifetimes meet its
- *       | |  a  |   c  |     |     own, else on top of them.
- *       +-+-----+------+-----+-> call
+ *   offset
+ *     ^   +-------+            One buffer is a rectangle: calls from left to right, bytes upwards.
+ *     |   |   b   |  +-----+   Two rectangles must not meet. A buffer goes into the smallest gap
+ *     | +-+---+---+--+  d  |   that holds it among those placed before whose lifetimes meet its
+ *     | |  a  |   c  |     |   own, else on top of them.
+ *     +-+-----+------+-----+-> call
  *
  * The problem (dynamic storage allocation) is NP-hard. Which greedy order is good depends on the
  * graph: big ones first wastes least where sizes differ, long-lived ones first where they do not,
  * by start when lifetimes nest, as in forward and backward. All are tried. Then the best order is
  * bettered: the buffer that reaches the arena's top is moved to the front, placed first and so low,
- * until the lower bound is met or the work is used up. Work is counted, not timed: one input has one
- * plan.
+ * until the lower bound is met or the work is used up. Work is counted, not timed: one input has
+ * one plan.
  */
 #include "codegen/plan.h"
 
@@ -34,7 +34,8 @@ static bool before(const order *o, int32_t a, int32_t b)
     return o->key[a] != o->key[b] ? o->key[a] > o->key[b] : a < b;
 }
 
-/* Heap sort, because qsort has no place for a context: the heap's top is the one that comes last. */
+/* Heap sort, because qsort has no place for a context:
+ * the heap's top is the one that comes last. */
 static void sort(const order *o, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)

@@ -57,34 +57,41 @@ static const char max_forward[] = "            float m[LANES];\n"
                                   "            for (int l = 0; l < LANES; l++)\n"
                                   "                x1[(oh * OW + ow) * p1 + l * l1] = m[l];\n";
 
-static const char max_back[] =
-    "            float m[LANES];\n"
-    "            int first[LANES];\n"
-    "            for (int l = 0; l < LANES; l++) {\n"
-    "                m[l] = r_lowest;\n"
-    "                first[l] = -1;\n"
-    "            }\n" EACH_PIXEL(LANES(
-        "                        const float v = x1[at * p1 + l * l1];\n"
-        "                        const int wins = first[l] < 0 || v > m[l] || (r_nan(v) && !r_nan(m[l]));\n"
-        "                        m[l] = wins ? v : m[l];\n"
-        "                        first[l] = wins ? (int)at : first[l];\n"))
-    "            for (int l = 0; l < LANES; l++)\n"
-    "                if (first[l] >= 0)\n"
-    "                    x2[first[l] * p2 + l * l2] += x0[(oh * OW + ow) * p0 + l * l0];\n";
+static const char max_back[] = "            float m[LANES];\n"
+                               "            int first[LANES];\n"
+                               "            for (int l = 0; l < LANES; l++) {\n"
+                               "                m[l] = r_lowest;\n"
+                               "                first[l] = -1;\n"
+                               "            }\n" EACH_PIXEL(LANES(
+                                   "                        const float v = x1[at * p1 + l * l1];\n"
+                                   "                        const int wins = first[l] < 0 || v > "
+                                   "m[l] || "
+                                   "(r_nan(v) && !r_nan(m[l]));\n"
+                                   "                        m[l] = wins ? v : m[l];\n"
+                                   "                        first[l] = wins ? (int)at : "
+                                   "first[l];\n")) "            for (int l = 0; l < LANES; l++)\n"
+                                                   "                if (first[l] >= 0)\n"
+                                                   "                    x2[first[l] * p2 + l * l2] "
+                                                   "+= x0[(oh * OW + ow) * p0 + l * l0];\n";
 
 static const char mean_forward[] = "            float m[LANES] = {0};\n" COUNT EACH_PIXEL(
-    LANES("                        m[l] += x0[at * p0 + l * l0];\n"))
-                                   "            for (int l = 0; l < LANES; l++)\n"
-                                   "                x1[(oh * OW + ow) * p1 + l * l1] = n ? m[l] / (float)n : 0;\n";
+    LANES("                        m[l] += x0[at * p0 + l * l0];\n")) "            for (int l = 0; "
+                                                                      "l < LANES; l++)\n"
+                                                                      "                x1[(oh * OW "
+                                                                      "+ ow) * p1 + l * l1] = "
+                                                                      "n ? m[l] / (float)n : 0;\n";
 
-static const char mean_back[] = COUNT EACH_PIXEL(
-    LANES("                        x1[at * p1 + l * l1] += x0[(oh * OW + ow) * p0 + l * l0] / (float)n;\n"));
+static const char mean_back[] =
+    COUNT EACH_PIXEL(LANES("                        x1[at * p1 + l * l1] += "
+                           "x0[(oh * OW + ow) * p0 + l * l0] / (float)n;\n"));
 
-/* The image's extent and the pooled extent belong to x and y; a backward kernel clears its result. */
+/* The image's extent and the pooled extent belong to x and y;
+ * a backward kernel clears its result. */
 static void print_text(hod_text *t, const char *name, int operands, int lanes, const char *body,
                        bool clears)
 {
-    hod__text(t, "/* %s */\nvoid @@(void *const *buf, const i64 *arg, i64 begin, i64 end)\n{\n", name);
+    hod__text(t, "/* %s */\n", name);
+    hod__text(t, "void @@(void *const *buf, const i64 *arg, i64 begin, i64 end)\n{\n");
     hod__text(t, "    enum { LANES = %d };\n", lanes);
     hod__text(t, "    const i64 H = arg[0], W = arg[1], OH = arg[2], OW = arg[3];\n");
     for (int q = 0; q < operands; q++)
@@ -97,7 +104,8 @@ static void print_text(hod_text *t, const char *name, int operands, int lanes, c
     if (clears)
         hod__text(t, "        for (i64 i = 0; i < H * W * LANES; i++)\n            x%d[i] = 0;\n",
                   operands - 1);
-    hod__text(t, "        for (i64 oh = 0; oh < OH; oh++)\n        for (i64 ow = 0; ow < OW; ow++) {\n");
+    hod__text(t, "        for (i64 oh = 0; oh < OH; oh++)\n");
+    hod__text(t, "        for (i64 ow = 0; ow < OW; ow++) {\n");
     hod__text(t, "%s        }\n    }\n}\n", body);
 }
 

@@ -1,6 +1,6 @@
 /* From a graph to calls.
  *
- *   rewrite, lower, fuse            (lower_operands.c, lower_again.c, lower_split.c, lower.c, fuse.c)
+ *   rewrite, lower, fuse   (lower_operands.c, lower_again.c, lower_split.c, lower.c, fuse.c)
  *   units      each cluster and each library operator is one unit of work
  *   order      units sorted so that everything runs after what it needs: in recording order, or
  *              just in time for an earlier reader
@@ -147,9 +147,9 @@ static int sort_units(hod_builder *b)
     return 0;
 }
 
-/* A unit runs when its last node was recorded or, if its values are wanted before that, just in time
- * for them. Without the second half whatever else is ready would run while the first reader waits,
- * and its results would lie about. */
+/* A unit runs when its last node was recorded or, if its values are wanted before that, just in
+ * time for them. Without the second half whatever else is ready would run while the first reader
+ * waits, and its results would lie about. */
 static int order_units(hod_builder *b)
 {
     if (!(b->order = hod__alloc((size_t)b->n_units + 1, sizeof *b->order)) || sort_units(b))
@@ -330,7 +330,8 @@ static int print_kernel(hod_builder *b, hod_unit *u)
     return u->source < 0 ? -1 : 0;
 }
 
-/* Kernels printed; every unit knows its call. Equal kernels that wait for nothing in between join. */
+/* Kernels printed; every unit knows its call. Equal kernels that wait for nothing in between
+ * join. */
 static int place_units(hod_builder *b)
 {
     int64_t n_calls = 0;
@@ -421,7 +422,8 @@ static void drop_reused(hod_program *p)
     p->n_buffers = n;
 }
 
-/* The live buffers are planned apart and written back, so that numbers hold until all is settled. */
+/* The live buffers are planned apart and written back,
+ * so that numbers hold until all is settled. */
 static int plan_memory(hod_builder *b)
 {
     hod_program *p = b->p;

@@ -7,9 +7,9 @@
  *     |  bytes alive at each call  |   lower: what any plan needs; its peak is the lower bound
  *     +----------------------------+
  *
- * Rectangles of one name share a colour. The names that hold most (bytes times calls) get the strong
- * colours and a place in the legend, the rest are grey. The pointer over a rectangle shows its
- * title: name, size, offset, calls.
+ * Rectangles of one name share a colour. The names that hold most (bytes times calls) get the
+ * strong colours and a place in the legend, the rest are grey. The pointer over a rectangle shows
+ * its title: name, size, offset, calls.
  */
 #include "codegen/timeline.h"
 

@@ -291,8 +291,8 @@ static void count_programs(hod_fn *f)
     }
 }
 
-/* Static mode: the body is not called where a call of it is known for these inputs. HOD_CHECK_STATIC
- * calls it all the same and compares. 1: done, 0: call the body, -1: failed. */
+/* Static mode: the body is not called where a call of it is known for these inputs.
+ * HOD_CHECK_STATIC calls it all the same and compares. 1: done, 0: call the body, -1: failed. */
 static int call_static(hod_fn *f, hod_tensor *const *in, hod_tensor **out)
 {
     hod_trace_call *k = &f->call;
@@ -348,8 +348,8 @@ static int call_compiled(hod_fn *f, hod_tensor *const *in, hod_tensor **out, boo
 
 /* Random operators count streams from hod_random_begin. A second call under one key would number
  * its operators on from the first, and be another trace each time; so a call that begins with
- * streams used already gets a key of its own, derived from that number, and counts from 0. Eager mode
- * does the same: the draws are those of the compiled call. */
+ * streams used already gets a key of its own, derived from that number, and counts from 0. Eager
+ * mode does the same: the draws are those of the compiled call. */
 typedef struct own_key {
     hod_random_key before;
     uint64_t seed; /* of the key made here */

@@ -1,9 +1,9 @@
 /* Replaying: the fast way through a call whose trace is known.
  *
- * An operator is compared with the next entry (operator, attributes, input values) and answered with
- * the cached handle of its result: no shape rule, no tape, no allocation. Nothing is changed before
- * everything was compared, so after a mismatch another sibling can be tried at the same place, and
- * after the last one the call turns into a recording from there.
+ * An operator is compared with the next entry (operator, attributes, input values) and answered
+ * with the cached handle of its result: no shape rule, no tape, no allocation. Nothing is changed
+ * before everything was compared, so after a mismatch another sibling can be tried at the same
+ * place, and after the last one the call turns into a recording from there.
  */
 #include "base/scope.h"
 #include "compile/tape_links.h"

@@ -4,7 +4,8 @@
 
 #include "ops/op.h"
 
-/* Links out to the inputs as the tape does after an operator ran, whatever the mode now. 0 or -1. */
+/* Links out to the inputs as the tape does after an operator ran, whatever the mode now.
+ * 0 or -1. */
 int hod__links_note(const hod_op_call *c, hod_tensor *out);
 /* True when t has a history that a backward could still go through. */
 bool hod__links_open(const hod_tensor *t);

@@ -12,8 +12,8 @@
  * Equal entries therefore have equal numbers, and comparing numbers is comparing data flow.
  *
  *   C1  a segment's values are numbers [first, first + n_values); entries mention none above
- *   C2  an external's properties (type, shape, strides, whether it wants a gradient) are part of the
- *       entry that first reads it, so equal prefixes mean equal graphs
+ *   C2  an external's properties (type, shape, strides, whether it wants a gradient) are part of
+ *       the entry that first reads it, so equal prefixes mean equal graphs
  *   C3  every result has one cached handle, counted by its segment; while refs == 1 nobody else can
  *       see the value, so it needs no memory beyond the program
  *   C4  while an effect on a real tensor is recorded and not yet run, that tensor's storage has no

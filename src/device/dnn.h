@@ -5,7 +5,8 @@
  * 0.1 to 0.5 ms), and cached by whoever asked; running it sets addresses and calls. It allocates
  * nothing of its own: everything it needs lives in `scratch`, which the caller takes from an arena.
  *
- *     hod_dnn *p = hod__dnn_conv(HOD_CONV_FORWARD, &geometry, HOD_LAYOUT_PLAIN, HOD_LAYOUT_BLOCKED);
+ *     hod_dnn *p = hod__dnn_conv(HOD_CONV_FORWARD, &geometry, HOD_LAYOUT_PLAIN,
+ *                                HOD_LAYOUT_BLOCKED);
  *     void *scratch = d->alloc(d, hod__dnn_scratch(p));
  *     hod__dnn_run_conv(p, x, w, y, 0.0f, scratch);
  *
@@ -50,7 +51,8 @@ typedef struct hod_conv_geometry {
 /* Channels in a block: 16 with AVX-512, else 8. */
 int hod__dnn_block(void);
 
-/* True when a side with this many channels (of one group, for grouped convolutions) may be blocked. */
+/* True when a side with this many channels (of one group,
+ * for grouped convolutions) may be blocked. */
 bool hod__dnn_can_block(int64_t channels);
 
 /* Spatial size of the output; -1 when the window does not fit or a field is out of range. */

@@ -12,12 +12,12 @@
  *
  * The reorder's work space is the convolution's, since they run one after the other.
  *
- * Images that come plain are staged: copied in scratch to the blocked layout, which costs a pass over
- * the image. Windows larger than one pixel are 2 to 20 times faster so, the copies included; those of
- * one pixel are not, but then add their channels in the order of compiled programs, whose images are
- * blocked. Groups of fewer channels than a block are staged in blocks of 8 or 4. Not every pair of
- * layouts has a fast implementation; those without run a reference loop, three thousand times slower
- * (measured), so others are tried first.
+ * Images that come plain are staged: copied in scratch to the blocked layout, which costs a pass
+ * over the image. Windows larger than one pixel are 2 to 20 times faster so, the copies included;
+ * those of one pixel are not, but then add their channels in the order of compiled programs, whose
+ * images are blocked. Groups of fewer channels than a block are staged in blocks of 8 or 4. Not
+ * every pair of layouts has a fast implementation; those without run a reference loop, three
+ * thousand times slower (measured), so others are tried first.
  *
  * A primitive is built for the thread count it was prepared under; a run sets that count.
  */

@@ -146,8 +146,8 @@ static void bin_remove(block *b)
 
 enum { LOOK = 32 };
 
-/* The smallest free block of at least `bytes`, the lowest address among equals; of each bin the first
- * `look` are looked at, because a long loop may leave thousands of holes of one size. */
+/* The smallest free block of at least `bytes`, the lowest address among equals; of each bin the
+ * first `look` are looked at, because a long loop may leave thousands of holes of one size. */
 static block *bin_fit(int pool, int64_t bytes, int look)
 {
     for (int i = bin_of(bytes); i < BINS; i++) {

@@ -105,7 +105,8 @@ static hod_ref draw_resize(hod_drawing *d, hod_ref x)
                                           whole && 81 * bound <= hod__whole_bound(m.dtype)));
 }
 
-/* Sampling, its transpose or its slope, of fresh inputs. A grid beyond the image reads zeros there. */
+/* Sampling, its transpose or its slope, of fresh inputs.
+ * A grid beyond the image reads zeros there. */
 static hod_ref draw_sample(hod_drawing *d, hod_ref x)
 {
     hod_dtype t = hod__draw_one_in(d, 2) ? HOD_F32 : HOD_F64;

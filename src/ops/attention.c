@@ -1,8 +1,8 @@
 /* Scaled dot-product attention: dropout(softmax(scale q kᵀ + mask)) v.
  *
- * The operators work by blocks, in memory linear in the length. The derivative of `attention` is the
- * kernel attention_back, for an additive mask attention_mask_back; where it is to be differentiated
- * again, it is written in operators, with all scores in memory.
+ * The operators work by blocks, in memory linear in the length. The derivative of `attention` is
+ * the kernel attention_back, for an additive mask attention_mask_back; where it is to be
+ * differentiated again, it is written in operators, with all scores in memory.
  *
  * Dropout's draws are those of the operator uniform for the scores (B,H,Lq,Lk): what it reads, key
  * and sample indices, are two more inputs, and its stream is an attribute.

@@ -1,5 +1,5 @@
-/* Between attention.c (fronts, shapes, derivatives, the composition), attention_blocks.c (what a call
- * is cut into) and the kernels, attention_tmpl.c, compiled for several instruction sets. */
+/* Between attention.c (fronts, shapes, derivatives, the composition), attention_blocks.c (what a
+ * call is cut into) and the kernels, attention_tmpl.c, compiled for several instruction sets. */
 #ifndef HOD_OPS_ATTENTION_H
 #define HOD_OPS_ATTENTION_H
 

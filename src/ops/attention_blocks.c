@@ -6,18 +6,18 @@
  * (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018). The result's last
  * column is log Σ exp(score), from which backward has every probability again:
  *
- *     P = exp(S - L)      dV = Pᵀ dY      dS = P (dY Vᵀ - Σ dY Y + dL)      dQ = dS K      dK = dSᵀ Q
+ *     P = exp(S - L)     dV = Pᵀ dY     dS = P (dY Vᵀ - Σ dY Y + dL)     dQ = dS K     dK = dSᵀ Q
  *
  * (Dao et al., "FlashAttention", 2022.) Products are the library's, in f32; f64 has plain loops. A
  * query that sees no key has sums of 0 and L = -inf: its result and its gradients are 0.
  *
- * With dropout, the factor M of a probability, 0 or 1 / (1 - p), is a function of the key and of its
- * place among all scores: each block draws its own, forward and again backward. P M V is the result,
- * and with P M for P in dV and M (dY Vᵀ) for dY Vᵀ in dS the rest stays as it is.
+ * With dropout, the factor M of a probability, 0 or 1 / (1 - p), is a function of the key and of
+ * its place among all scores: each block draws its own, forward and again backward. P M V is the
+ * result, and with P M for P in dV and M (dY Vᵀ) for dY Vᵀ in dS the rest stays as it is.
  *
- * A call is cut into tasks by its shapes alone, each a row of products by one thread, so that no sum
- * depends on the number of threads. Backward has a task for each head of keys; where these are few,
- * several for each, which share its keys and have a dQ each, to be added afterwards.
+ * A call is cut into tasks by its shapes alone, each a row of products by one thread, so that no
+ * sum depends on the number of threads. Backward has a task for each head of keys; where these are
+ * few, several for each, which share its keys and have a dQ each, to be added afterwards.
  */
 #include "ops/attention.h"
 #include "ops/rows.h"
@@ -117,8 +117,8 @@ static void place_dropout(attention_job *job, const hod_op_call *c, int first)
     };
 }
 
-/* The scores of a block stay in the second cache. Fewer queries make more tasks where there are few,
- * and less of what a causal mask hides; fewer keys, down to 64, make parts for backward. */
+/* The scores of a block stay in the second cache. Fewer queries make more tasks where there are
+ * few, and less of what a causal mask hides; fewer keys, down to 64, make parts for backward. */
 static void place_blocks(attention_job *job, enum way way)
 {
     int64_t part = (job->lk * job->b * job->k_heads / WIDE + 63) / 64 * 64;

@@ -1,5 +1,5 @@
-/* Attention by blocks for one `real` and instruction set, the tables's name in KERNELS: PRODUCT is the
- * matrix product, EXP the exponential of what is not above 0. attention_blocks.c says what is
+/* Attention by blocks for one `real` and instruction set, the tables's name in KERNELS: PRODUCT is
+ * the matrix product, EXP the exponential of what is not above 0. attention_blocks.c says what is
  * computed. Passes over a row of scores are loops that vectorise; the row stays in the first cache.
  */
 #include "ops/uniform_tmpl.h"
@@ -237,8 +237,8 @@ static real share_of(int64_t n, real *p, const real *dp)
     return (real)(share / sum);
 }
 
-/* Scores become probabilities, those that dropout leaves; ds, which holds dY Vᵀ, the gradient of the
- * scores times `scale`. */
+/* Scores become probabilities, those that dropout leaves; ds, which holds dY Vᵀ, the gradient of
+ * the scores times `scale`. */
 static void back_rows(const attention_block *x, real scale)
 {
     const attention_job *job = x->job;

@@ -38,8 +38,8 @@ typedef struct copy_job {
 
 typedef uint32_t quad __attribute__((vector_size(16), aligned(1), may_alias));
 
-/* memcpy, for rows that come from memory one after another: glibc's takes two to three times as long on
- * those of 512 to 2048 bytes as a plain loop that runs forwards. */
+/* memcpy, for rows that come from memory one after another: glibc's takes two to three times as
+ * long on those of 512 to 2048 bytes as a plain loop that runs forwards. */
 void hod__copy_row(int64_t bytes, char *to, const char *from)
 {
     int64_t at = 0;
@@ -54,8 +54,8 @@ void hod__copy_row(int64_t bytes, char *to, const char *from)
     memcpy(to + at, from + at, (size_t)(bytes - at));
 }
 
-/* m rows of n bytes. One that comes again is read in pieces that stay in the nearest cache; comes it
- * often, only writing counts, and there memcpy is better. */
+/* m rows of n bytes. One that comes again is read in pieces that stay in the nearest cache; comes
+ * it often, only writing counts, and there memcpy is better. */
 static void copy_rows_of_bytes(int64_t m, int64_t n, char *to, int64_t to_row, const char *from,
                                int64_t from_row)
 {

@@ -72,7 +72,8 @@ hod_tensor *hod__vjp_ctc(const hod_vjp *v, int i)
     return i > 0 ? HOD_NO_GRADIENT : back(v, v->g);
 }
 
-/* Linear in the gradient it was given; for the frames it would take the covariance of alignments. */
+/* Linear in the gradient it was given; for the frames it would take the covariance of
+ * alignments. */
 hod_tensor *hod__vjp_ctc_back(const hod_vjp *v, int i)
 {
     if (i == 0)
@@ -148,8 +149,8 @@ typedef struct sample {
     const ctc_job *job;
     int64_t n, frames, labels;
     const int64_t *label;
-    /* Rows of frames, `row` apart. p: probabilities of the blank [0] and the labels [1..S], over the
-     * greatest among them; a: alphas, B [0..S] then Y [S+1..2S]. */
+    /* Rows of frames, `row` apart. p: probabilities of the blank [0] and the labels [1..S], over
+     * the greatest among them; a: alphas, B [0..S] then Y [S+1..2S]. */
     int64_t row_p, row_a;
     double *p, *a, *b; /* b: two rows of betas */
     int64_t *born, *dead;

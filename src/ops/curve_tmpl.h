@@ -67,8 +67,8 @@ R_FN float r_silu(float x)
 }
 
 /* x times the normal distribution's share below x, which for -a, a >= 0, is e^(-a^2/2) / (2 + a v).
- * v, between 1.6 and sqrt(2 pi), is a polynomial in t = 1 / (1 + a/3). The upper 12 bits of a have an
- * exact square; an error of a^2 would count as often as the exponent is large. */
+ * v, between 1.6 and sqrt(2 pi), is a polynomial in t = 1 / (1 + a/3). The upper 12 bits of a have
+ * an exact square; an error of a^2 would count as often as the exponent is large. */
 R_FN float r_gelu(float x)
 {
     float a = r_abs(x);
@@ -92,8 +92,8 @@ R_FN float r_gelu(float x)
     return x == r_lowest ? R_NAN : y;
 }
 
-/* x sigmoid(2 u), u = sqrt(2/pi) (x + 0.044715 x^3), which is x/2 (1 + tanh u). The exponent is made
- * in f64: its error counts as often as it is large. */
+/* x sigmoid(2 u), u = sqrt(2/pi) (x + 0.044715 x^3), which is x/2 (1 + tanh u). The exponent is
+ * made in f64: its error counts as often as it is large. */
 R_FN float r_gelu_tanh(float x)
 {
     double v = (double)r_abs(x), w = v * D_MA(v * v, -0x1.2444f2a4d8b4bp-4, -0x1.9884533d43651p+0);
@@ -124,7 +124,8 @@ R_FN float r_mish(float x)
 
 /* ---- circular ---- */
 
-/* Turned by pi/2 beyond tan(3 pi/8) and by pi/4 beyond tan(pi/8), where an odd polynomial begins. */
+/* Turned by pi/2 beyond tan(3 pi/8) and by pi/4 beyond tan(pi/8),
+ * where an odd polynomial begins. */
 R_FN float r_atan(float x)
 {
     float a = r_abs(x);
@@ -146,8 +147,8 @@ static const u32 r_two_over_pi[10] __attribute__((unused)) = {
 };
 
 /* |x| = (pi/2) (4 j + q) + r with |r| <= pi/4; q is returned. For all finite x: the 24 bits of the
- * mantissa are multiplied with those 96 bits of 2/pi that matter for its exponent, so a huge x costs
- * what a small one does. (Payne and Hanek, 1983.) */
+ * mantissa are multiplied with those 96 bits of 2/pi that matter for its exponent, so a huge x
+ * costs what a small one does. (Payne and Hanek, 1983.) */
 R_FN u32 r_quadrant_far(float x, float *r)
 {
     u32 u = r_bits(x) & 0x7fffffff;

@@ -7,7 +7,7 @@
  *     wide_elem  how a sum is stored (integers: i64)    WIDE_STORE(w)
  *     R(name)    kernel_math.h's function          LOWEST, HIGHEST   -inf, inf or the limits
  *     whole      f32, f64: an integer as wide as elem
- *     TO_F32S(n, x, y), TO_F16S   n neighbours made floats at once, true; or false: there is no such way
+ *     TO_F32S(n, x, y), TO_F16S   n neighbours made floats at once, true; false: no such way
  *     PAIR(a, b, x, j, n)  a, b become the j-th of n pairs of the 2n elements from x on
  */
 #if defined(ELEM_F32)

@@ -48,8 +48,8 @@ hod_tensor *hod_bit_not(hod_tensor *x)
 
 /* ---- draws ---- */
 
-/* A point drawn in the plane by distance and angle (Box and Muller, 1958), its first coordinate. The
- * distance comes from 1 - u, which is never 0; a u of 24 bits reaches 5.77. */
+/* A point drawn in the plane by distance and angle (Box and Muller, 1958), its first coordinate.
+ * The distance comes from 1 - u, which is never 0; a u of 24 bits reaches 5.77. */
 hod_tensor *hod_normal(hod_shape shape)
 {
     hod_tensor *u = hod_uniform(shape), *v = hod_uniform(shape);

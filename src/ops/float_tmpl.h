@@ -144,8 +144,8 @@ R_FN float r_round(float x)
     return __builtin_rintf(x);
 }
 
-/* A NaN in either operand is the result. Two choices, not one with an `or`, which compilers turn into
- * branches; and a fold whose `acc` is b does not wait for the one about a. */
+/* A NaN in either operand is the result. Two choices, not one with an `or`, which compilers turn
+ * into branches; and a fold whose `acc` is b does not wait for the one about a. */
 R_FN float r_max(float a, float b)
 {
     float greater = a > b ? a : b;
@@ -370,7 +370,8 @@ R_FN int r_is_near(float a, float b)
 }
 
 /* What a leaves of multiples of b, with the sign of a; exact. The rounded quotient, cut to an
- * integer below 2^23, is the true one or 1 more; its product with b and the difference fit a f64. */
+ * integer below 2^23, is the true one or 1 more; its product with b and the difference fit a
+ * f64. */
 R_FN float r_fmod_near(float a, float b)
 {
     float x = r_abs(a), y = r_abs(b);
@@ -383,8 +384,8 @@ R_FN float r_fmod(float a, float b)
     return r_is_near(a, b) ? r_fmod_near(a, b) : __builtin_fmodf(a, b);
 }
 
-/* The remainders of a by b with the sign of b, and the floor of a / b, from m = r_fmod(a, b): a less
- * the remainder is a multiple of b, up to rounding. */
+/* The remainders of a by b with the sign of b, and the floor of a / b, from m = r_fmod(a, b): a
+ * less the remainder is a multiple of b, up to rounding. */
 R_FN float r_remainder_from(float m, float b)
 {
     return ((int)(m != 0) & (int)((b < 0) != (m < 0))) ? m + b : m;

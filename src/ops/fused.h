@@ -6,9 +6,9 @@
  *     its derivative ──(wanted once)──> <row>_back ─ kernel
  *                   └─(differentiated again, or recorded)──> operators
  *
- * The composition comes first: it is what the row means, has derivatives of every order, and is what
- * tests compare the kernel with (test_fused.c). The kernels are compiled for f32 and f64, three times
- * like all rows (rows.h); 16-bit floats come as f32.
+ * The composition comes first: it is what the row means, has derivatives of every order, and is
+ * what tests compare the kernel with (test_fused.c). The kernels are compiled for f32 and f64,
+ * three times like all rows (rows.h); 16-bit floats come as f32.
  */
 #ifndef HOD_OPS_FUSED_H
 #define HOD_OPS_FUSED_H
@@ -60,8 +60,8 @@ hod_tensor *hod__loss_slope(hod_element_loss loss, hod_tensor *x, hod_tensor *t,
                             int i);
 int hod__shape_one_of_all(const hod_op_call *c, const hod_meta *in, hod_meta *out);
 
-/* Normalisation: all of one type; w and b may be NULL (b, too, where w is), mean and var are where the
- * attributes say `given`. norm_rows.c tells what else they say. */
+/* Normalisation: all of one type; w and b may be NULL (b, too, where w is), mean and var are where
+ * the attributes say `given`. norm_rows.c tells what else they say. */
 typedef struct hod_norm_call {
     const hod_attrs_norm *attrs;
     const void *x, *w, *b, *g, *mean, *var;

@@ -7,7 +7,8 @@
  *     MAP(y[e] = x[e] / s[j])  for every element
  *     PER_LINE(s[j] = ...)     for every line
  *
- * e is an element's place in the block, i that in its line, j its line's. The order of sums depends on sizes alone. */
+ * e is an element's place in the block, i that in its line, j its line's.
+ * The order of sums depends on sizes alone. */
 
 #define FUSED_ROW(name)                                                                            \
     static void T(fused_##name)(const hod_fused_call *c, int64_t o, int64_t j0, int64_t w)

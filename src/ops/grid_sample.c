@@ -164,7 +164,8 @@ static hod_tensor *place(hod_tensor *g, int64_t size, const hod_attrs_sample *o)
     return o->padding == HOD_SAMPLE_ZEROS ? at : hod_clamp(at, 0, n - 1);
 }
 
-/* The element at y, x (N,P), or more dimensions, whole numbers, of the image; 0 outside: (N,P,C). */
+/* The element at y, x (N,P), or more dimensions, whole numbers, of the image;
+ * 0 outside: (N,P,C). */
 static hod_tensor *element(const hod_image_rows *m, hod_tensor *y, hod_tensor *x)
 {
     hod_tensor *v = hod__image_element(m, y, x);

@@ -1,8 +1,8 @@
 /* Rows by index: embedding reads them, embedding_back adds to them; scatter.c indexes along any
  * dimension.
  *
- * An index is i64, i32 or u8, never negative; one that points outside is an error before anything is
- * read. Additions happen in the order of the index, whatever the number of threads.
+ * An index is i64, i32 or u8, never negative; one that points outside is an error before anything
+ * is read. Additions happen in the order of the index, whatever the number of threads.
  */
 #include "ops/rules.h"
 
@@ -104,8 +104,8 @@ static void set_rows(index_job *job, const hod_tensor *x)
     job->inner = hod__numel(x->ndim - 1, x->shape + 1);
 }
 
-/* Rows lie anywhere in a large table: their first lines are asked for early, the machine guesses the
- * others. */
+/* Rows lie anywhere in a large table: their first lines are asked for early, the machine guesses
+ * the others. */
 enum { AHEAD = 4, FETCHED = 512 };
 
 static void copy_rows(void *context, int64_t begin, int64_t end)

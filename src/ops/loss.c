@@ -7,8 +7,8 @@
  *
  * z is subtracted before anything is combined, so that logits of 1e8 keep their digits. A row that
  * is ignored has its logits replaced by 0 first: not even a NaN in them reaches loss or gradient.
- * Where it runs at once, cross entropy with labels is the FUSED row of that name (fused.h), and a label's
- * element is gathered.
+ * Where it runs at once, cross entropy with labels is the FUSED row of that name (fused.h), and a
+ * label's element is gathered.
  *
  * Sums of micro-batches add up, means do not: hence a sum and the weight to divide it by.
  */
@@ -192,7 +192,8 @@ static hod_tensor *is_label(const rows *r)
     return hod_eq(hod_iota(HOD_I64, classes, 1), r->label);
 }
 
-/* The element of t (N or 1,C,d...) that is the row's label's: (N,1,d...). Of an ignored label: any. */
+/* The element of t (N or 1,C,d...) that is the row's label's: (N,1,d...).
+ * Of an ignored label: any. */
 static hod_tensor *at_label(const rows *r, hod_tensor *t)
 {
     if (hod__fuses(r->x)) {

@@ -1,8 +1,8 @@
 /* Losses of elements: distances, divergence, binary cross entropy, focal loss.
  *
  * Kinks are where PyTorch has them, and so are the slopes there: 0 in |0|. A loss is a composition,
- * and where it runs at once a row of losses.def (fused.h); its slope by operators is for derivatives
- * that are recorded or differentiated again.
+ * and where it runs at once a row of losses.def (fused.h); its slope by operators is for
+ * derivatives that are recorded or differentiated again.
  */
 #include "ops/fused.h"
 #include "ops/loss_parts.h"

@@ -1,5 +1,5 @@
-/* The FUSED rows of losses of elements: each loss, the sum of them all, and their gradients. What the
- * losses are stands in losses.def; loss_each.c has the fronts. */
+/* The FUSED rows of losses of elements: each loss, the sum of them all, and their gradients. What
+ * the losses are stands in losses.def; loss_each.c has the fronts. */
 #include "ops/fused.h"
 #include "ops/rows.h"
 

@@ -1,5 +1,5 @@
-/* Copies with a purpose: contiguous, concat, roll, unslice. Each writes into parts of its result, which
- * are views made here on the stack. */
+/* Copies with a purpose: contiguous, concat, roll, unslice. Each writes into parts of its result,
+ * which are views made here on the stack. */
 #include "ops/rules.h"
 
 int hod__eval_contiguous(const hod_op_call *c, hod_tensor *out)
@@ -45,8 +45,8 @@ static void concat_pieces(const concat_job *job, int64_t begin, int64_t end)
     }
 }
 
-/* [begin, end): rows of the result; of short pieces a few rows at a time, so that every line is written
- * at once. */
+/* [begin, end): rows of the result; of short pieces a few rows at a time, so that every line is
+ * written at once. */
 static void concat_rows(void *context, int64_t begin, int64_t end)
 {
     const concat_job *job = context;
@@ -64,7 +64,8 @@ static void concat_rows(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* True when every input is so many rows, each in one piece, that follow each other in the result. */
+/* True when every input is so many rows, each in one piece,
+ * that follow each other in the result. */
 static bool joins_rows(const hod_op_call *c, const hod_tensor *out, int64_t rows, concat_job *job)
 {
     if (rows < 2 || !hod__is_row_major(out))

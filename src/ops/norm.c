@@ -1,5 +1,5 @@
-/* Means and normalisation: compositions that the compiler fuses into a few passes; where operators run
- * at once, they are the FUSED row norm (norm_rows.c).
+/* Means and normalisation: compositions that the compiler fuses into a few passes; where operators
+ * run at once, they are the FUSED row norm (norm_rows.c).
  *
  * f16 and bf16 are computed in f32 and come back in their own type: a mean of many halves, or a
  * squared deviation, does not fit in 11 bits.
@@ -333,7 +333,8 @@ hod_tensor *hod_batch_norm_plain(hod_tensor *x, hod_tensor *mean, hod_tensor *va
     return hod__narrowed_like(hod_mul(d, scale), x);
 }
 
-/* The row with statistics given, where all are of x's type and these want no gradient; else NULL. */
+/* The row with statistics given, where all are of x's type and these want no gradient;
+ * else NULL. */
 static hod_tensor *given_row(hod_tensor *x, hod_tensor *mean, hod_tensor *var, hod_tensor *w,
                              hod_tensor *b, double eps)
 {

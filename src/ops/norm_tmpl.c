@@ -150,8 +150,8 @@ static void T(norm_back)(const hod_norm_call *c, int64_t s, double *dw, double *
 
 /* ---- gradients of rows: layer and rms norm ---- */
 
-/* What norm_back does for a set, for m neighbouring ones that share their weights: everything is summed
- * in one pass, and m rows are added to dw and db at once. */
+/* What norm_back does for a set, for m neighbouring ones that share their weights: everything is
+ * summed in one pass, and m rows are added to dw and db at once. */
 R_FN void T(back_of_rows)(const hod_norm_call *c, int64_t s, const int m, double *dw, double *db)
 {
     const hod_attrs_norm *a = c->attrs;

@@ -237,7 +237,8 @@ hod_tensor *hod__stop_gradient(hod_tensor *t);
 /* t as `dtype` and as this shape (row-major order of elements); t itself where it is that. */
 hod_tensor *hod__cast_to(hod_tensor *t, hod_dtype dtype);
 hod_tensor *hod__reshape_to(hod_tensor *t, int ndim, const int64_t *shape);
-/* The dtype that a and b, or all of n, are brought to, a scalar giving way to a tensor of its kind. */
+/* The dtype that a and b, or all of n, are brought to,
+ * a scalar giving way to a tensor of its kind. */
 hod_dtype hod__promote(hod_tensor *a, hod_tensor *b);
 hod_dtype hod__promote_all(int n, hod_tensor *const *in);
 /* -1 when dim is out of -ndim..ndim-1, with an error naming op; else counted from the front. */

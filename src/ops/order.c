@@ -3,8 +3,8 @@
  * Every type is mapped to unsigned keys whose order is the one wanted (floats: sign flipped or all
  * bits; NaN above all, -0 as 0; descending: the complement), so one sort serves all. Pairs (key,
  * index) go through a byte-wise radix sort, which is stable by itself and skips bytes that all keys
- * share; a few are inserted, and some more are words of a short key and an index. Where few are wanted
- * of many, a heap of the best k looks at each pair once.
+ * share; a few are inserted, and some more are words of a short key and an index. Where few are
+ * wanted of many, a heap of the best k looks at each pair once.
  */
 #include "ops/rules.h"
 #include "tensor/half.h"
@@ -143,8 +143,8 @@ static int digit(uint64_t word, int k)
     return (int)(word >> (32 + 8 * k) & 255);
 }
 
-/* Counters become places: each the sum of those before it, eight at a time. Multiplied by 0x01...01,
- * a byte is the sum of itself and the lower ones; none exceeds 255. */
+/* Counters become places: each the sum of those before it, eight at a time. Multiplied by
+ * 0x01...01, a byte is the sum of itself and the lower ones; none exceeds 255. */
 static void add_up(uint8_t at[256])
 {
     const uint64_t ones = UINT64_MAX / 255;
@@ -157,8 +157,8 @@ static void add_up(uint8_t at[256])
     }
 }
 
-/* radix_sort of at most MARKED words, each a key of 32 bits above its index: all digits are counted at
- * once, in bytes. */
+/* radix_sort of at most MARKED words, each a key of 32 bits above its index: all digits are counted
+ * at once, in bytes. */
 static uint64_t *sort_words(uint64_t *p, uint64_t *other, int64_t n)
 {
     uint8_t at[4][256] = {{0}};

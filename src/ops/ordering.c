@@ -209,8 +209,8 @@ static hod_unique_values all_or_none(hod_unique_values u)
     return u.values && u.counts && u.inverse ? u : (hod_unique_values){NULL, NULL, NULL};
 }
 
-/* Integers of a range of `size` from `low` on: each number is counted, and its place among those that
- * come at all looked up. */
+/* Integers of a range of `size` from `low` on: each number is counted, and its place among those
+ * that come at all looked up. */
 static hod_unique_values unique_by_counts(hod_tensor *x, hod_tensor *line, int64_t low,
                                           int64_t size)
 {

@@ -3,7 +3,7 @@
  * (pairs_tmpl.c). Squares are not multiplied out: that would cancel where rows are close.
  *
  *     pairs       x (...,M,K), y (...,N,K) -> (...,M,N); with `root`, square roots of that
- *     pairs_back  g (...,M,N), x, y -> dx; the gradient for y is that of the pairs the other way round
+ *     pairs_back  g (...,M,N), x, y -> dx; the gradient for y is that of the pairs turned round
  *
  * f16 and bf16 go through f32. The derivative of pairs_back is written with operators.
  */

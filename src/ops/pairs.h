@@ -1,7 +1,7 @@
 /* Sums over pairs of rows, compiled for several instruction sets; pairs.c drives them.
  *
  *     sums  s[i, j] = Σ_k |x[i, k] - y[j, k]|^power
- *     back  dx[i, k] = Σ_j g[i, j] times its derivative for x[i, k]      power 1: 0 where they are equal
+ *     back  dx[i, k] = Σ_j g[i, j] times its derivative for x[i, k]     power 1: 0 where equal
  */
 #ifndef HOD_OPS_PAIRS_H
 #define HOD_OPS_PAIRS_H
@@ -9,9 +9,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* x, dx (m,k), y (n,k), s, g (m,n), all row-major and of one element type: float or double. power is
- * 1 or 2; `root`: s are square roots of the sums. Each element is added up in the same order whatever m
- * is, so rows may be shared out. */
+/* x, dx (m,k), y (n,k), s, g (m,n), all row-major and of one element type: float or double. power
+ * is 1 or 2; `root`: s are square roots of the sums. Each element is added up in the same order
+ * whatever m is, so rows may be shared out. */
 typedef struct hod_pair_rows {
     void (*sums)(int64_t m, int64_t n, int64_t k, int64_t power, bool root, const void *x,
                  const void *y, void *s);

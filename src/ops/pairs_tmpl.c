@@ -1,9 +1,9 @@
 /* The bodies of pairs.h: included with real, ROOT, whole (an integer of its size), LANES and ROWS.
  *
- * sums turns LANES rows of y on their sides, DEPTH columns at a time, and goes along them with up to
- * 8 rows of x: a vector holds the sums of a row with all of them. back has its vectors along k and
- * goes along the rows of y. Either way a term is a subtraction and a multiplication that adds, which
- * run side by side: as fast as a matrix product.
+ * sums turns LANES rows of y on their sides, DEPTH columns at a time, and goes along them with up
+ * to 8 rows of x: a vector holds the sums of a row with all of them. back has its vectors along k
+ * and goes along the rows of y. Either way a term is a subtraction and a multiplication that adds,
+ * which run side by side: as fast as a matrix product.
  */
 #include "base/base.h"
 #include "ops/pairs.h"

@@ -178,8 +178,8 @@ static int pad_begin(pad_job *job, const hod_attrs_pad *a, int ndim, const int64
     return 0;
 }
 
-/* Where in x part `at` of the padded shape comes from, of those that its first n dimensions count; -1:
- * from outside. */
+/* Where in x part `at` of the padded shape comes from, of those that its first n dimensions count;
+ * -1: from outside. */
 static int64_t source_before(const pad_job *job, int n, int64_t at)
 {
     int64_t source = 0;

@@ -3,14 +3,14 @@
  * The maximum keeps no index: who needs to know which element won (the gradient, and the gradient
  * of that) looks at x again, so that every result is one tensor and derivatives go on for ever:
  *
- *     max_pool2d(x)          y[o] = x[win(o)]             win: first greatest of window o, NaN first
+ *     max_pool2d(x)          y[o] = x[win(o)]         win: first greatest of window o, NaN first
  *     max_pool2d_back(g, x)  dx[win(o)] += g[o]
- *     max_pool2d_pick(a, x)  y[o] = a[win(o)]             the transpose of _back
+ *     max_pool2d_pick(a, x)  y[o] = a[win(o)]         the transpose of _back
  *
  * A window that lies in the padding altogether has no element: -inf, and nothing in gradients.
  *
- * Adaptive pooling has bins instead of a kernel and strides: window o of `bins` along a side of `size`
- * elements is [floor(o size / bins), ceil((o + 1) size / bins)).
+ * Adaptive pooling has bins instead of a kernel and strides: window o of `bins` along a side of
+ * `size` elements is [floor(o size / bins), ceil((o + 1) size / bins)).
  */
 #include "ops/rules.h"
 #include <math.h>
@@ -144,8 +144,8 @@ int hod__shape_avg_pool2d_back(const hod_op_call *c, const hod_meta *in, hod_met
 
 typedef void pool_plane(const window *w, const void *x, const void *a, void *out);
 
-/* For any windows (the twin of the others), for those on a grid, for those far apart or in bins; each
- * for f32 and f64. */
+/* For any windows (the twin of the others), for those on a grid, for those far apart or in bins;
+ * each for f32 and f64. */
 typedef struct pooling {
     pool_plane *windows[2], *rows[2], *lanes[2];
     bool back; /* the result has the image's size and gathers additions */

@@ -5,8 +5,8 @@
  * vectorise, and each still meets its elements in the same order.
  */
 
-/* Each takes a plane of x, whose elements are compared, of a, whose elements or gradients are taken,
- * and of the result, which is zeroed before where it gathers additions. */
+/* Each takes a plane of x, whose elements are compared, of a, whose elements or gradients are
+ * taken, and of the result, which is zeroed before where it gathers additions. */
 
 /* ---- window after window ---- */
 
@@ -52,8 +52,8 @@ static void T(max_back_windows)(const window *w, const void *x, const void *g, v
         }
 }
 
-/* One window: adds `share` over its divisor to each element of x_out when that is given, and returns
- * the sum of x's elements over the divisor otherwise. */
+/* One window: adds `share` over its divisor to each element of x_out when that is given, and
+ * returns the sum of x's elements over the divisor otherwise. */
 static elem T(average_window)(const window *w, const elem *x, elem *x_out, elem share, int64_t oy,
                               int64_t ox)
 {
@@ -127,11 +127,11 @@ static inline void T(give_share)(int64_t n, int64_t step, elem *restrict x,
         x[i * step] += share[i];
 }
 
-/* ---- window after window, LANES elements of a row at once: windows far apart, or of any size ---- */
+/* ---- window after window, LANES elements of a row at once: windows far apart, or in bins ---- */
 
-/* The position of the first greatest of the n >= lanes columns of a window, from `column` on. Each lane
- * keeps its first greatest; the first of those in the image is the window's. The last lanes of a row
- * may look at elements again. */
+/* The position of the first greatest of the n >= lanes columns of a window, from `column` on. Each
+ * lane keeps its first greatest; the first of those in the image is the window's. The last lanes of
+ * a row may look at elements again. */
 static inline int64_t T(greatest_in)(int lanes, const window *w, const elem *x, span sy,
                                      int64_t column, int64_t n)
 {
@@ -305,7 +305,8 @@ static void T(average_rows)(const window *w, const void *none, const void *x, vo
     }
 }
 
-/* From the last column of the kernel to the first: a pixel takes its windows' shares in their order. */
+/* From the last column of the kernel to the first:
+ * a pixel takes its windows' shares in their order. */
 static void T(average_back_row)(const window *w, int64_t oy, int64_t begin, int64_t end,
                                 const elem *g, elem *dx)
 {

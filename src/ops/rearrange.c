@@ -185,7 +185,8 @@ static hod_tensor *repeat_dim(const char *name, hod_tensor *x, int d, int64_t ti
     return hod_reshape(lines, out);
 }
 
-/* All dimensions at once: x (A,B) is (1,A,1,B) -> (3,A,2,B) -> (3A,2B), where so many are possible. */
+/* All dimensions at once: x (A,B) is (1,A,1,B) -> (3,A,2,B) -> (3A,2B),
+ * where so many are possible. */
 static hod_tensor *repeat_at_once(hod_tensor *x, const hod_shape *times)
 {
     hod_shape once = {.n = 0}, laid, out = hod_tensor_shape(x);

@@ -16,8 +16,8 @@
 
 /* All arrays are of one element type: float or double. h: hidden size. */
 typedef struct hod_recur_rows {
-    /* x, b (4h): x's part, bias; gates (4h): W h, becomes the activated gates; c (h) of the step before;
-     * c_new, y (h): the results. */
+    /* x, b (4h): x's part, bias; gates (4h): W h, becomes the activated gates; c (h) of the step
+     * before; c_new, y (h): the results. */
     void (*lstm)(int64_t h, const void *x, const void *b, void *gates, const void *c, void *c_new,
                  void *y);
     /* gates (4h), c and c_new as computed by lstm; dh + dy: gradient of y; dc (h): with dc_new that
@@ -27,8 +27,8 @@ typedef struct hod_recur_rows {
     /* x (3h), b (3h); gates (3h): W h, becomes r z n; y_old, y (h); inner (h): W_n h + b_n. */
     void (*gru)(int64_t h, const void *x, const void *b, void *gates, const void *y_old,
                 void *inner, void *y);
-    /* dh (h): in, with dy, the gradient of y, out what of it goes to y_old beside W. dx, dg (3h): of
-     * x's part and of W h + b. */
+    /* dh (h): in, with dy, the gradient of y, out what of it goes to y_old beside W. dx, dg (3h):
+     * of x's part and of W h + b. */
     void (*gru_back)(int64_t h, const void *gates, const void *inner, const void *y_old, void *dh,
                      const void *dy, void *dx, void *dg);
 } hod_recur_rows;

@@ -8,12 +8,12 @@
  * To make an f64 of an f32 takes longer than to add it. Of neighbouring elements four are therefore
  * folded in f32, two and two, and that four in f64:
  *
- *     lane[j]  <-  (x[j] . x[32 + j]) . (x[64 + j] . x[96 + j])        bf16: (x[2j] . x[2j + 1]) ...
+ *     lane[j]  <-  (x[j] . x[32 + j]) . (x[64 + j] . x[96 + j])     bf16: (x[2j] . x[2j + 1]) ...
  *
- * What that loses is an error in the last place of each four, of all errors of their sum as little as
- * their number's root; rounding the result to f32 mostly hides it. A four may however leave the range
- * of f32, where f64 would not: a result that is not finite, and a product with a pair so small that
- * a four may be no normal number, is folded again, one by one.
+ * What that loses is an error in the last place of each four, of all errors of their sum as little
+ * as their number's root; rounding the result to f32 mostly hides it. A four may however leave the
+ * range of f32, where f64 would not: a result that is not finite, and a product with a pair so
+ * small that a four may be no normal number, is folded again, one by one.
  *
  * The index of an extreme is found by its value: blocks are folded as for the value, without asking
  * where; then the first element that the best of all does not take over from is looked for, in the

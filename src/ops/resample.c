@@ -1,5 +1,5 @@
-/* What compositions that sample images share: an image as rows with its channels last, its elements at
- * places, and the shares of both neighbours of a place. */
+/* What compositions that sample images share: an image as rows with its channels last, its elements
+ * at places, and the shares of both neighbours of a place. */
 #include "ops/resample.h"
 
 hod_tensor *hod__index_within(hod_tensor *at, int64_t last)

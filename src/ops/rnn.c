@@ -1,7 +1,7 @@
 /* Recurrent layers: one operator runs all steps of one layer in one direction.
  *
- * x's part of the gates, a matrix product over all steps at once, comes in ready. A step is then one
- * product with the hidden state and one pass over the gates; nothing is unrolled. What backward
+ * x's part of the gates, a matrix product over all steps at once, comes in ready. A step is then
+ * one product with the hidden state and one pass over the gates; nothing is unrolled. What backward
  * needs lies in the result, which therefore is more than the outputs:
  *
  *     lstm(w, state, lengths, x, b)  (6,T,N,H): h, c, then i f g o as (T,N,4H)

@@ -21,8 +21,8 @@ typedef void hod_cast_row(int64_t n, void *out, int64_t so, const void *in, int6
 enum { INDEX_COLUMNS = 256 };
 
 /* A reduction of one type: how to begin an accumulator, fold n elements s apart into it, fold rows
- * of n neighbouring elements, step apart, into each of n, merge two, and store n; and all of that for
- * rows that are a result each, stored `apart`. An index
+ * of n neighbouring elements, step apart, into each of n, merge two, and store n; and all of that
+ * for rows that are a result each, stored `apart`. An index
  * reduction has only the last three: the index among n elements s apart, among the rows for each of
  * n <= INDEX_COLUMNS columns, and whether x[by] takes over from x[from]. */
 typedef struct hod_folder {
@@ -40,8 +40,8 @@ typedef struct hod_folder {
 /* A FUSED row over w neighbouring lines from (o, j0) on; see fused.h. */
 typedef void hod_fused_run(const struct hod_fused_call *c, int64_t o, int64_t j0, int64_t w);
 
-/* Normalisation of set s, or of m neighbouring sets that lie across memory. Gradients of weights are
- * added to dw and db. */
+/* Normalisation of set s, or of m neighbouring sets that lie across memory. Gradients of weights
+ * are added to dw and db. */
 typedef struct hod_norm_rows {
     void (*forward)(const hod_norm_call *c, int64_t s);
     void (*back)(const hod_norm_call *c, int64_t s, double *dw, double *db);
@@ -50,8 +50,8 @@ typedef struct hod_norm_rows {
     void (*across_back)(const hod_norm_call *c, int64_t s, int64_t m, double *dw, double *db);
 } hod_norm_rows;
 
-/* A loss of n elements: each, their sum, and gradients for the predictions (input 0) or targets; g has
- * one element for all, or one for each. */
+/* A loss of n elements: each, their sum, and gradients for the predictions (input 0) or targets; g
+ * has one element for all, or one for each. */
 typedef struct hod_loss_row {
     void (*each)(int64_t n, const void *x, const void *t, double number, void *out);
     double (*sum)(int64_t n, const void *x, const void *t, double number);
@@ -78,8 +78,8 @@ extern const hod_rows hod__rows_plain, hod__rows_v3, hod__rows_v4;
 
 /* The loops for this machine. */
 const hod_rows *hod__rows(void);
-/* Compiled for instruction set k (0: any machine); NULL when there is none such or the machine lacks
- * it. For tests: hod__rows_use makes it the one chosen, NULL the best again. */
+/* Compiled for instruction set k (0: any machine); NULL when there is none such or the machine
+ * lacks it. For tests: hod__rows_use makes it the one chosen, NULL the best again. */
 const hod_rows *hod__rows_of(int k);
 void hod__rows_use(const hod_rows *rows);
 

@@ -1,6 +1,6 @@
 /* The inner loops of eager kernels: included with ROWS, the name of the table, by one file for each
- * instruction set. Elementwise, 16-bit floats go through the loops of f32 in blocks (pointwise.c). See
- * rows.h. */
+ * instruction set. Elementwise, 16-bit floats go through the loops of f32 in blocks (pointwise.c).
+ * See rows.h. */
 #include "ops/math_tmpl.h"
 #include "ops/rows.h"
 #include "ops/uniform_tmpl.h"

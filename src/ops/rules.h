@@ -1,8 +1,8 @@
 /* The functions that the rows of ops.def name, between the files of this layer.
  *
  * Every row but NODIFF ones has hod__vjp_<name>; views, sources and kernels have
- * hod__shape_<name>, and a hod__view_<name> or hod__eval_<name>. The families share theirs. A missing
- * one does not link.
+ * hod__shape_<name>, and a hod__view_<name> or hod__eval_<name>. The families share theirs. A
+ * missing one does not link.
  */
 #ifndef HOD_OPS_RULES_H
 #define HOD_OPS_RULES_H
@@ -43,8 +43,8 @@ int hod__check_like(const char *name, const hod_meta *have, const hod_meta *want
  * what the library counts in 32 bits; the quotient of two that pass does not overflow. */
 bool hod__window(int64_t size, const int64_t padding[2], int64_t kernel, int64_t stride,
                  int64_t dilation, int64_t *room, int64_t *window);
-/* How many such windows image x (...,H,W) has down (side 0) or across (side 1), its padding being an
- * attribute's four; -1 with an error. */
+/* How many such windows image x (...,H,W) has down (side 0) or across (side 1), its padding being
+ * an attribute's four; -1 with an error. */
 int64_t hod__count_windows(const char *name, const hod_meta *x, int side, const int64_t padding[4],
                            int64_t kernel, int64_t stride, int64_t dilation);
 
@@ -67,8 +67,8 @@ static inline bool hod__options_hold(void)
 }
 /* Can an element of this type be `value`? */
 bool hod__holds(hod_dtype dtype, double value);
-/* Fills the one open size (-1) of a shape of n elements. The product of the others where it does not
- * divide n, else -1; any other impossible request is left for the shape rule to refuse. */
+/* Fills the one open size (-1) of a shape of n elements. The product of the others where it does
+ * not divide n, else -1; any other impossible request is left for the shape rule to refuse. */
 int64_t hod__close_shape(int64_t n, hod_shape *shape);
 /* hod_matmul, but f32 of 16-bit operands. */
 hod_tensor *hod__matmul_wide(hod_tensor *a, hod_tensor *b);

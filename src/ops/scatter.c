@@ -99,8 +99,9 @@ static bool repeats(const hod_tensor *t)
     return false;
 }
 
-/* The index as i64 with its repeats kept as strides of 0; one that repeats is checked against `size`,
- * others are while they are walked, in the cache. Released by the caller; NULL on failure. */
+/* The index as i64 with its repeats kept as strides of 0; one that repeats is checked against
+ * `size`, others are while they are walked, in the cache. Released by the caller;
+ * NULL on failure. */
 static hod_tensor *index_of(const char *name, hod_tensor *index, int64_t size)
 {
     hod_tensor once = without_repeats(index), *source = &once;
@@ -278,7 +279,8 @@ static void in_bytes(walk *w, int64_t size)
     w->it.shape[last] *= size;
 }
 
-/* True when line i of the walk is the i-th run of `indexed`, and there is a `start` that lies so. */
+/* True when line i of the walk is the i-th run of `indexed`,
+ * and there is a `start` that lies so. */
 static bool starts_by_lines(const hod_tensor *start, const hod_tensor *index,
                             const hod_tensor *indexed, int64_t dim)
 {

@@ -132,7 +132,7 @@ R_FN double d_pow(double a, double b)
 }
 
 /* ---- i64. i32, u8 and bool are computed in i64 too: storing takes the low bits, and those do not
- * depend on the width. Wrapping is meant, so arithmetic on the sign's edge goes through u64. ---- */
+ * depend on the width. Wrapping is meant, so arithmetic at the edge goes through u64. ---- */
 
 R_FN int i_nan(i64 x)
 {

@@ -3,9 +3,9 @@
  *     windows        x (.., L, ..)        ->  y (.., W, size, ..)     y[w, k] = x[w * step + k]
  *     windows_back   y (.., W, size, ..)  ->  x (.., L, ..)           its transpose
  *
- * The first is a view: the window's dimension steps by `step` elements, the one within it by one, so
- * neighbours share memory where step < size. Nothing else is special about it; what writes in place
- * refuses such a view, as it refuses an expanded one (hod__overlaps_itself).
+ * The first is a view: the window's dimension steps by `step` elements, the one within it by one,
+ * so neighbours share memory where step < size. Nothing else is special about it; what writes in
+ * place refuses such a view, as it refuses an expanded one (hod__overlaps_itself).
  */
 #include "ops/rules.h"
 

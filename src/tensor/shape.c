@@ -8,8 +8,9 @@ static const struct {
     const char *name;
     size_t bytes;
 } dtypes[HOD_DTYPES] = {
-    [HOD_F32] = {"f32", 4}, [HOD_F64] = {"f64", 8}, [HOD_F16] = {"f16", 2}, [HOD_BF16] = {"bf16", 2},
-    [HOD_I64] = {"i64", 8}, [HOD_I32] = {"i32", 4}, [HOD_U8] = {"u8", 1},   [HOD_BOOL] = {"bool", 1},
+    [HOD_F32] = {"f32", 4},   [HOD_F64] = {"f64", 8},   [HOD_F16] = {"f16", 2},
+    [HOD_BF16] = {"bf16", 2}, [HOD_I64] = {"i64", 8},   [HOD_I32] = {"i32", 4},
+    [HOD_U8] = {"u8", 1},     [HOD_BOOL] = {"bool", 1},
 };
 
 const char *hod_dtype_name(hod_dtype dtype)

@@ -6,8 +6,8 @@
  * Both are counted atomically. A storage without bytes is symbolic: its size is known, its values
  * are still to be computed by a recorded program, which fills it in through hod__realise_hook.
  *
- * A handle that nobody holds any more is buried, not freed: a thread's last GRAVES stay readable, so
- * that a result used after the end of its scope gives an error instead of a crash.
+ * A handle that nobody holds any more is buried, not freed: a thread's last GRAVES stay readable,
+ * so that a result used after the end of its scope gives an error instead of a crash.
  */
 #include "base/scope.h"
 #include "tensor/tensor.h"

@@ -61,8 +61,8 @@ typedef struct hod_meta {
     int64_t shape[HOD_MAX_DIMS];
 } hod_meta;
 
-/* Classes of element types, from the order of the enum: floats first, and of these f32 and f64, which
- * kernels compute in; halves are computed in f32. */
+/* Classes of element types, from the order of the enum: floats first, and of these f32 and f64,
+ * which kernels compute in; halves are computed in f32. */
 _Static_assert(HOD_F32 == 0 && HOD_F64 == 1 && HOD_F16 == 2 && HOD_BF16 == 3 && HOD_I64 == 4,
                "hod_dtype");
 static inline bool hod__is_float(hod_dtype dtype)

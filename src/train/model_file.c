@@ -1,7 +1,7 @@
 /* Networks as files: parameters and buffers under their full names.
  *
- * A trainer's checkpoint holds the same names, and beside them the state of the run under names that
- * begin with "@", which no module bears; so a network can be loaded from either.
+ * A trainer's checkpoint holds the same names, and beside them the state of the run under names
+ * that begin with "@", which no module bears; so a network can be loaded from either.
  */
 #include "train/train.h"
 

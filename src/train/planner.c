@@ -4,13 +4,14 @@
  *
  * `persistent` is what the allocator holds once trainer and network are made: measured. batch(m) is
  * the loader's three tensors. The arena comes from the memory plan of the compiled step, recorded
- * over tensors without values, so it is exact; what the loss function allocates by itself while it is
- * recorded, constants say, is measured and added. A step that is not compiled, or reads a value in the
- * middle, has no plan: two trial micro-steps on a few samples give a line through which larger ones
- * are predicted; that row is marked as not exact. Evaluation stays below the same peak (evaluate.c).
+ * over tensors without values, so it is exact; what the loss function allocates by itself while it
+ * is recorded, constants say, is measured and added. A step that is not compiled, or reads a value
+ * in the middle, has no plan: two trial micro-steps on a few samples give a line through which
+ * larger ones are predicted; that row is marked as not exact. Evaluation stays below the same peak
+ * (evaluate.c).
  *
- * Candidates are the effective batch cut into 1, 2, 4, ... equal parts, rounded up. Fewer micro-steps
- * have less overhead and larger matrices, so the largest that fits is taken.
+ * Candidates are the effective batch cut into 1, 2, 4, ... equal parts, rounded up. Fewer
+ * micro-steps have less overhead and larger matrices, so the largest that fits is taken.
  */
 #include "train/train.h"
 #include <hod/memory.h>

@@ -138,7 +138,8 @@ static inline int descend(void *job, hod_tensor *const *in, hod_tensor **out)
     return hod__assign(s->w, hod_sub(s->w, hod_mul_scalar(hod_grad(s->w), .1))) ? 0 : -1;
 }
 
-/* The host reads the loss between forward and backward; every third call takes a branch after it. */
+/* The host reads the loss between forward and backward;
+ * every third call takes a branch after it. */
 static inline int break_between(void *job, hod_tensor *const *in, hod_tensor **out)
 {
     state *s = job;

@@ -1,9 +1,9 @@
 /* Absurd calls, for test_misuse*.c: what draws their arguments, and what judges their results.
  *
  * A table of calls is run in rounds of 50: random functions with random tensors and numbers that no
- * one would mean. Every call gives a result, or NULL with one line that says why; none crashes, hangs
- * or takes memory without bound. Run under the asan preset, these are the tests of all checks at the
- * public border.
+ * one would mean. Every call gives a result, or NULL with one line that says why; none crashes,
+ * hangs or takes memory without bound. Run under the asan preset, these are the tests of all checks
+ * at the public border.
  *
  * HOD_MISUSE=FIRST-LAST chooses the rounds; a failure names its round.
  */

@@ -1,4 +1,5 @@
-/* Compiled functions and the tape: gradients that add up, are cleared, kept, differentiated again. */
+/* Compiled functions and the tape: gradients that add up, are cleared, kept,
+ * differentiated again. */
 #include "base/scope.h"
 #include "compile_twins.h"
 #include <string.h>
@@ -309,7 +310,8 @@ TEST(compile_gradients_history_from_outside)
 
 /* ---- anomaly mode ---- */
 
-/* Every gradient is read, so the function breaks at each; what it finds is named as in eager mode. */
+/* Every gradient is read, so the function breaks at each;
+ * what it finds is named as in eager mode. */
 static int has_a_nan(void *job, hod_tensor *const *in, hod_tensor **out)
 {
     (void)job;

@@ -1,5 +1,5 @@
-/* Compiled functions when things go wrong or run side by side: failures, nesting, threads, limits; the
- * modes and switches of a function; and that a replay allocates nothing. */
+/* Compiled functions when things go wrong or run side by side: failures, nesting, threads, limits;
+ * the modes and switches of a function; and that a replay allocates nothing. */
 #include "base/scope.h"
 #include "compile_twins.h"
 #include <hod/memory.h>

@@ -126,8 +126,8 @@ TEST(copy_concat_of_any_strides)
     }
 }
 
-/* Rows of every length at which another loop takes them, apart and the same one repeated; and lines of
- * one element, whose bytes are alike or not. */
+/* Rows of every length at which another loop takes them, apart and the same one repeated; and lines
+ * of one element, whose bytes are alike or not. */
 TEST(copy_of_rows_by_length)
 {
     static const int64_t bytes[] = {33, 511, 512, 575, 2048, 4095, 4096, 8191, 8193, 70001};

@@ -100,7 +100,8 @@ static void check_kind(const hod_conv_geometry *g, hod_dnn_conv_kind kind, hod_l
     } else {
         direct(g, kind, x, w, y, want);
         EQ_INT(hod__dnn_run_conv(p, yl, w, xl, 0.0f, scratch), 0);
-        EQ_INT(hod__dnn_reorder(HOD_F32, g->n, g->ci, g->h, g->w, image, xl, HOD_LAYOUT_PLAIN, plain),
+        EQ_INT(hod__dnn_reorder(HOD_F32, g->n, g->ci, g->h, g->w, image, xl, HOD_LAYOUT_PLAIN,
+                                plain),
                0);
         compare(plain, want, n, g->co / g->groups * g->kh * g->kw);
     }
@@ -268,7 +269,7 @@ TEST(dnn_layout_round_trip)
 static void check_product(hod_tiny_matmul *tiny, int64_t batch, int64_t m, int64_t n, int64_t k,
                           int64_t ta, int64_t tb, float beta, bool shared_b)
 {
-    int64_t gap = tiny && (m == 1 || n == 1) ? 0 : 3; /* rows lie further apart than they are long */
+    int64_t gap = tiny && (m == 1 || n == 1) ? 0 : 3; /* rows lie further apart than long */
     hod_matmul_geometry g = {.batch = batch, .m = m, .n = n, .k = k, .transpose_a = ta,
                              .transpose_b = tb};
     g.lda = (ta ? m : k) + gap;
@@ -304,8 +305,9 @@ static void check_matmul(int64_t batch, int64_t m, int64_t n, int64_t k, int64_t
 
 TEST(dnn_matmul_tiny)
 {
-    static const int64_t sizes[][3] = {{1, 1, 1},  {1, 1, 300}, {4, 4, 4},   {8, 8, 8}, {16, 16, 16},
-                                       {5, 7, 9},  {13, 33, 5}, {1, 40, 9},  {9, 1, 9}, {40, 1, 1},
+    static const int64_t sizes[][3] = {{1, 1, 1},  {1, 1, 300}, {4, 4, 4},   {8, 8, 8},
+                                       {16, 16, 16}, {5, 7, 9},  {13, 33, 5}, {1, 40, 9},
+                                       {9, 1, 9}, {40, 1, 1},
                                        {1, 32, 1}, {3, 16, 256},
                                        {9, 40, 1}};
     for (int level = 0; level <= hod__cpu_level(); level++)

@@ -54,7 +54,8 @@ static hod_tensor *turned(hod_tensor *t)
     return hod_permute_to(hod_copy(hod_permute_to(t, order)), order);
 }
 
-/* Greatest distance, relative to the greatest magnitude; infinite where only one is not a number. */
+/* Greatest distance, relative to the greatest magnitude;
+ * infinite where only one is not a number. */
 static double distance(hod_tensor *a, hod_tensor *b)
 {
     CHECK(a && b);

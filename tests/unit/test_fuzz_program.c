@@ -120,9 +120,9 @@ static void fail_part(const part *p, const char *what, int64_t result, int64_t k
 
 /* Result k of interpreting the part (a) against result i of the program (b). Returns false and
  * where, when they differ by more than tolerance times the largest element, or more than the result
- * moves (c, NEARBY of them or NULL) when inputs change in their last bit: a difference of two almost
- * equal sums has no digits that any order of summation would give. One change alone says little of a
- * single number, which it may leave where it was. */
+ * moves (c, NEARBY of them or NULL) when inputs change in their last bit: a difference of two
+ * almost equal sums has no digits that any order of summation would give. One change alone says
+ * little of a single number, which it may leave where it was. */
 static bool agrees(const graph_result *a, int64_t k, const graph_result *b, int64_t i,
                    const graph_result *c, double tolerance, int64_t *where)
 {

@@ -388,7 +388,8 @@ TEST(losses_refuse_in_words)
 {
     hod_tensor *x = hod_zeros(HOD_F32, HOD_SHAPE(2, 3)), *y = hod_zeros(HOD_F32, HOD_SHAPE(2));
     hod_tensor *label = hod_zeros(HOD_I64, HOD_SHAPE(2));
-    ERROR_IS("cross_entropy: targets are f32, wanted i64 labels or floats like (2,3)", hod_cross_entropy(x, y).sum);
+    ERROR_IS("cross_entropy: targets are f32, wanted i64 labels or floats like (2,3)",
+             hod_cross_entropy(x, y).sum);
     ERROR_IS("cross_entropy: class weights (2) for 3 classes",
              hod_cross_entropy(x, label, .class_weight = y).sum);
     ERROR_IS("cross_entropy: label smoothing 2, wanted 0 to 1",

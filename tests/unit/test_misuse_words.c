@@ -1,5 +1,6 @@
 /* Misuse and its exact message: what came, what was expected. tests/unit/test_misuse.c and
- * test_misuse_nets.c hold random calls; here are those that a user makes, or that were once wrong. */
+ * test_misuse_nets.c hold random calls; here are those that a user makes,
+ * or that were once wrong. */
 #include "harness.h"
 
 #include <hod/hod.h>

@@ -332,7 +332,8 @@ TEST(ops_b33_offsets_beyond_32_bits)
     NEAR(hod_item(hod_amax(row)), 9, 0);
     ERROR_IS("full: more elements than 64 bits count",
              hod_full(HOD_F32, HOD_SHAPE((int64_t)1 << 33, (int64_t)1 << 33), 0));
-    ERROR_IS("full: size -2 of dimension 0, must not be negative", hod_full(HOD_F32, HOD_SHAPE(-2), 0));
+    ERROR_IS("full: size -2 of dimension 0, must not be negative",
+             hod_full(HOD_F32, HOD_SHAPE(-2), 0));
 }
 
 /* ---- effects ---- */

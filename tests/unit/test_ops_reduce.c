@@ -95,7 +95,8 @@ TEST(ops_reduce_a_million)
     NEAR(hod_item(hod_select(columns, 0, 7)), 10000.00015, 0.001);
 }
 
-/* Neighbours are folded by fours in f32 before they are in f64; elements that lie apart one by one. */
+/* Neighbours are folded by fours in f32 before they are in f64;
+ * elements that lie apart one by one. */
 static void fours_like_one_by_one(hod_tensor *x)
 {
     hod_tensor *apart = hod_select(hod_copy(hod_stack(2, (hod_tensor *[]){x, x}, 2)), 2, 1);

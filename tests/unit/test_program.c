@@ -307,7 +307,8 @@ TEST(program_keeps_what_an_effect_changes)
          "}\n");
 }
 
-/* A later sweep makes values again: from what memory held before, not from what a first one wrote. */
+/* A later sweep makes values again: from what memory held before,
+ * not from what a first one wrote. */
 TEST(program_effects_wait_for_the_last_sweep)
 {
     NEAR(difference("graph t {\n"

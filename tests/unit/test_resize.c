@@ -1,5 +1,5 @@
-/* Interpolation against its definition, an element at a time; and its transpose, by what a transpose
- * is: <g, resize(x)> = <resize_back(g), x>. */
+/* Interpolation against its definition, an element at a time; and its transpose, by what a
+ * transpose is: <g, resize(x)> = <resize_back(g), x>. */
 #include "harness.h"
 #include "ops/rules.h"
 #include <hod/autograd.h>

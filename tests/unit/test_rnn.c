@@ -340,7 +340,8 @@ TEST(rnn_batch_first_and_without_batch)
     }
 }
 
-/* A sample cut to its length alone is what it is in a padded batch; padding, NaN even, is not read. */
+/* A sample cut to its length alone is what it is in a padded batch; padding, NaN even,
+ * is not read. */
 TEST(rnn_padding_changes_nothing)
 {
     hod_nn_rnn_spec spec = {.in = 4, .hidden = 3, .layers = 2, .bidirectional = true};

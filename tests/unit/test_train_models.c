@@ -47,7 +47,8 @@ TEST(train_models_give_logits)
 
 TEST(train_models_refuse_with_words)
 {
-    ERROR_IS("model: no network \"resnet9\", perhaps resnet8; there are mlp, resnet8, resnet20, resnet18, resnet50",
+    ERROR_IS("model: no network \"resnet9\", perhaps resnet8; there are mlp, resnet8, "
+             "resnet20, resnet18, resnet50",
              model_new("resnet9", .num_classes = 10));
     ERROR_IS("resnet8: inputs have 1 dimensions, wanted images (C,H,W)",
              model_new("resnet8", .shape = HOD_SHAPE(784)));
@@ -127,8 +128,8 @@ static void compare(const char *what, const char *name, const result *a, const r
 }
 
 /* Every gradient of compiled code is eager's, to 1e-5 in f32 and 1e-10 in f64, although in f32 both
- * are up to 1e-2 from the truth here: a deep network at its random start sends an activation that is
- * 0 but for rounding to the wrong side of a ReLU. Compiled and eager code send it to the same
+ * are up to 1e-2 from the truth here: a deep network at its random start sends an activation that
+ * is 0 but for rounding to the wrong side of a ReLU. Compiled and eager code send it to the same
  * side, because they round alike: see lower_split.c and dnn_conv.c. So they must everywhere. */
 static void check_compiled(const char *name)
 {

@@ -2,8 +2,8 @@
  *
  * The network has no layer that mixes samples, but everything else that could depend on the cut:
  * convolutions, group norm, dropout (masks by sample), labels that are ignored, so that
- * micro-batches weigh unequally. What is compared are the sums of gradients that autograd holds when
- * the window is over; one factor, equal for all cuts, makes them means.
+ * micro-batches weigh unequally. What is compared are the sums of gradients that autograd holds
+ * when the window is over; one factor, equal for all cuts, makes them means.
  */
 #include "autograd/autograd.h"
 #include "harness.h"
