@@ -124,6 +124,23 @@ int hod__dim(const char *op, int64_t dim, int ndim)
     return (int)(dim < 0 ? dim + ndim : dim);
 }
 
+int hod__dim_bits(const char *op, const hod_shape *dims, int ndim, uint32_t *bits)
+{
+    *bits = 0;
+    if (dims->n < 0 || dims->n > HOD_MAX_DIMS)
+        return HOD_FAIL_RC(ARGUMENT, "%s: over %d dimensions, wanted 0 to %d", op, dims->n,
+                           HOD_MAX_DIMS);
+    for (int i = 0; i < dims->n; i++) {
+        int d = hod__dim(op, dims->d[i], ndim);
+        if (d < 0)
+            return -1;
+        if (*bits >> d & 1)
+            return HOD_FAIL_RC(ARGUMENT, "%s: dimension %d named twice", op, d);
+        *bits |= 1u << d;
+    }
+    return 0;
+}
+
 static hod_tensor *reduce_bits(hod_op op, hod_tensor *x, uint32_t dims, bool keepdim)
 {
     hod_attrs a = {.reduce = {dims, keepdim}};
@@ -141,19 +158,10 @@ static hod_tensor *reduce_over(hod_op op, hod_tensor *x, hod_shape dims, bool ke
 {
     if (hod__null(hod__op_info[op].name, "the input", x))
         return NULL;
-    uint32_t bits = 0;
-    if (dims.n < 0 || dims.n > HOD_MAX_DIMS)
-        return HOD_FAIL(ARGUMENT, "%s: over %d dimensions, wanted 0 to %d", hod__op_info[op].name,
-                        dims.n, HOD_MAX_DIMS);
-    for (int i = 0; i < dims.n; i++) {
-        int d = hod__dim(hod__op_info[op].name, dims.d[i], x->ndim);
-        if (d < 0)
-            return NULL;
-        if (bits >> d & 1)
-            return HOD_FAIL(ARGUMENT, "%s: dimension %d named twice", hod__op_info[op].name, d);
-        bits |= 1u << d;
-    }
-    return reduce_bits(op, x, bits, keepdim);
+    uint32_t bits;
+    return hod__dim_bits(hod__op_info[op].name, &dims, x->ndim, &bits) == 0
+               ? reduce_bits(op, x, bits, keepdim)
+               : NULL;
 }
 
 /* The index of an extreme; a 0-d tensor has one dimension for this purpose. */

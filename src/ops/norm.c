@@ -22,17 +22,18 @@ hod_tensor *hod__narrowed_like(hod_tensor *y, const hod_tensor *x)
     return x ? hod__narrowed(y, (hod_dtype)x->dtype) : y;
 }
 
-/* Elements that a reduction over dims folds into one; -1 with an error. */
+/* Elements that a reduction over dims folds into one; -1 with an error. Where they are more than 64
+ * bits count, a size beside them is 0 and there is nothing to divide. */
 static int64_t folded(const char *name, const hod_tensor *x, const hod_shape *dims)
 {
-    int64_t n = 1;
-    for (int i = 0; i < dims->n && i < HOD_MAX_DIMS; i++) {
-        int d = hod__dim(name, dims->d[i], x->ndim);
-        if (d < 0)
-            return -1;
-        n *= x->shape[d];
-    }
-    return n;
+    uint32_t bits;
+    hod_shape sizes = {.n = 0};
+    if (hod__dim_bits(name, dims, x->ndim, &bits) != 0)
+        return -1;
+    for (int i = 0; i < x->ndim; i++)
+        if (bits >> i & 1)
+            sizes.d[sizes.n++] = x->shape[i];
+    return HOD_MAX(hod__numel(sizes.n, sizes.d), 0);
 }
 
 static hod_shape all_dims(const hod_tensor *x)

@@ -131,18 +131,10 @@ hod_tensor *hod_flip_over(hod_tensor *x, hod_shape dims)
 {
     if (hod__null("flip", "x", x))
         return NULL;
-    if (dims.n > HOD_MAX_DIMS)
-        return HOD_FAIL(ARGUMENT, "flip: %d dimensions, at most %d", dims.n, HOD_MAX_DIMS);
     hod_attrs a;
     memset(&a, 0, sizeof a);
-    for (int i = 0; i < dims.n; i++) {
-        int d = hod__dim("flip", dims.d[i], x->ndim);
-        if (d < 0)
-            return NULL;
-        if (a.flip.dims >> d & 1)
-            return HOD_FAIL(ARGUMENT, "flip: dimension %d named twice", d);
-        a.flip.dims |= 1u << d;
-    }
+    if (hod__dim_bits("flip", &dims, x->ndim, &a.flip.dims) != 0)
+        return NULL;
     return a.flip.dims ? hod__op(HOD_OP_flip, &a, 1, &x) : x;
 }
 

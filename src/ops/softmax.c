@@ -116,15 +116,12 @@ hod_tensor *hod_log_softmax(hod_tensor *x, int dim)
         hod__fuses(c) ? along(HOD_OP_log_softmax, c, dim) : composed_log_softmax(c, dim), x);
 }
 
-/* t without the dimensions of `dims`, which have size 1 in it. */
-static hod_tensor *dropped(hod_tensor *t, const hod_shape *dims)
+/* t without the dimensions of `bits`, which have size 1 in it. */
+static hod_tensor *dropped(hod_tensor *t, uint32_t bits)
 {
+    hod_shape s = {.n = 0};
     if (!t)
         return NULL;
-    uint32_t bits = 0;
-    for (int i = 0; i < dims->n; i++)
-        bits |= 1u << (dims->d[i] < 0 ? dims->d[i] + t->ndim : dims->d[i]);
-    hod_shape s = {.n = 0};
     for (int i = 0; i < t->ndim; i++)
         if (!(bits >> i & 1))
             s.d[s.n++] = t->shape[i];
@@ -133,19 +130,19 @@ static hod_tensor *dropped(hod_tensor *t, const hod_shape *dims)
 
 hod_tensor *hod_logsumexp_over(hod_tensor *x, hod_shape dims, bool keepdim)
 {
-    hod_tensor *c = hod__computed(x);
-    if (hod__null("logsumexp", "x", x) || !c)
+    uint32_t bits;
+    if (hod__null("logsumexp", "x", x) || hod__dim_bits("logsumexp", &dims, x->ndim, &bits) != 0)
         return NULL;
-    int dim = dims.n == 1 ? (int)dims.d[0] : -1 - c->ndim;
-    dim += dim < 0 ? c->ndim : 0;
-    hod_tensor *y = dim >= 0 && dim < c->ndim && hod__fuses(c) ? along(HOD_OP_logsumexp, c, dim)
-                                                               : composed_logsumexp(c, dims);
-    return hod__narrowed_like(keepdim ? y : dropped(y, &dims), x);
+    hod_tensor *c = hod__computed(x);
+    if (!c)
+        return NULL;
+    hod_tensor *y = dims.n == 1 && hod__fuses(c)
+                        ? along(HOD_OP_logsumexp, c, hod__dim("logsumexp", dims.d[0], c->ndim))
+                        : composed_logsumexp(c, dims);
+    return hod__narrowed_like(keepdim ? y : dropped(y, bits), x);
 }
 
 hod_tensor *hod_logsumexp(hod_tensor *x, int dim, bool keepdim)
 {
-    if (hod__null("logsumexp", "x", x) || hod__dim("logsumexp", dim, x->ndim) < 0)
-        return NULL;
     return hod_logsumexp_over(x, HOD_SHAPE(dim), keepdim);
 }

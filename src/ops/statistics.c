@@ -52,15 +52,13 @@ static hod_tensor *powers(hod_tensor *x, double p)
 /* The length of lines along one dimension, where a FUSED row may have them; else NULL. */
 static hod_tensor *lengths(hod_tensor *x, const hod_shape *dims, bool keepdim)
 {
-    int dim = dims->n == 1 ? (int)dims->d[0] : x->ndim;
-    dim += dim < 0 ? x->ndim : 0;
-    if (dim < 0 || dim >= x->ndim || !hod__fuses(x))
+    if (dims->n != 1 || !hod__fuses(x))
         return NULL;
     hod_attrs a;
     memset(&a, 0, sizeof a);
-    a.dim.dim = dim;
+    a.dim.dim = hod__dim("norm", dims->d[0], x->ndim);
     hod_tensor *y = hod__op(HOD_OP_norm2, &a, 1, &x);
-    return keepdim ? y : hod_squeeze(y, dim);
+    return keepdim ? y : hod_squeeze(y, (int)a.dim.dim);
 }
 
 /* x / y; nothing comes back into a line whose length is 0. */
@@ -74,8 +72,9 @@ hod_tensor *hod__vjp_norm2(const hod_vjp *v, int i)
 
 hod_tensor *hod_norm_over(hod_tensor *x, double p, hod_shape dims, bool keepdim)
 {
+    uint32_t bits;
     hod_tensor *c = hod__computed(x);
-    if (hod__null("norm", "x", x) || !c)
+    if (hod__null("norm", "x", x) || hod__dim_bits("norm", &dims, x->ndim, &bits) != 0 || !c)
         return NULL;
     if (isnan(p))
         return HOD_FAIL(ARGUMENT, "norm: power %g, must be a number", p);

@@ -223,6 +223,28 @@ TEST(misuse_lists_that_are_none)
     ERROR_IS("stack: of 0 tensors, at least 1 wanted", hod_stack(3, NULL, 0));
     ERROR_IS("sum: over -1 dimensions, wanted 0 to 8",
              hod_sum_over(x, (hod_shape){.n = -1}, false));
+    ERROR_IS("flip: over -1 dimensions, wanted 0 to 8", hod_flip_over(x, (hod_shape){.n = -1}));
+    ERROR_IS("mean: over 9 dimensions, wanted 0 to 8",
+             hod_mean_over(x, (hod_shape){.n = 9}, false));
+}
+
+/* A dimension is never cut to 32 bits, and named once. */
+TEST(misuse_of_dimensions)
+{
+    hod_tensor *x = hod_zeros(HOD_F32, HOD_SHAPE(2, 3));
+    const hod_shape far = HOD_SHAPE((int64_t)1 << 32), twice = HOD_SHAPE(0, -2);
+    ERROR_IS("logsumexp: no dimension 4294967296 in a tensor of 2",
+             hod_logsumexp_over(x, far, false));
+    ERROR_IS("norm: no dimension 4294967296 in a tensor of 2", hod_norm_over(x, 2, far, false));
+    ERROR_IS("logsumexp: dimension 0 named twice", hod_logsumexp_over(x, twice, false));
+    ERROR_IS("norm: dimension 0 named twice", hod_norm_over(x, 2, twice, false));
+    ERROR_IS("mean: dimension 0 named twice", hod_mean_over(x, twice, false));
+    ERROR_IS("std_over: var: dimension 0 named twice", hod_std_over(x, twice, false, 1));
+    /* More elements than 64 bits count, of which there are none. */
+    const int64_t large = (int64_t)1 << 40;
+    hod_tensor *none = hod_zeros(HOD_F32, HOD_SHAPE(0, large, large));
+    EQ_INT(hod_tensor_numel(hod_mean_over(none, HOD_SHAPE(1, 2), false)), 0);
+    EQ_INT(hod_tensor_numel(hod_var_over(none, HOD_SHAPE(1, 2), true, 1)), 0);
 }
 
 TEST(misuse_integers_wrap)
