@@ -51,6 +51,20 @@ hod_tensor *hod__cast_to(hod_tensor *t, hod_dtype dtype)
     return hod__op(HOD_OP_cast, &a, 1, &t);
 }
 
+void hod__both_ways(int64_t both, const int64_t apart[2], int64_t least, int64_t out[2])
+{
+    bool given = apart[0] || apart[1];
+    for (int i = 0; i < 2; i++)
+        out[i] = given ? apart[i] : both ? both : least;
+}
+
+void hod__four_sides(int64_t all, const int64_t apart[4], int64_t out[4])
+{
+    bool given = apart[0] || apart[1] || apart[2] || apart[3];
+    for (int i = 0; i < 4; i++)
+        out[i] = given ? apart[i] : all;
+}
+
 /* The type in which an operator of these flags computes inputs of type `dtype`. */
 static hod_dtype computed_in(uint32_t flags, hod_dtype dtype)
 {

@@ -31,19 +31,12 @@ static int64_t overhang(const hod_attrs_pool *a, const hod_tensor *x, int i)
 static int attrs_of(const char *name, const hod_pool2d_options *o, hod_attrs *a)
 {
     memset(a, 0, sizeof *a);
-    bool padded =
-        o->padding_tlbr[0] || o->padding_tlbr[1] || o->padding_tlbr[2] || o->padding_tlbr[3];
-    bool sized = o->kernel_hw[0] || o->kernel_hw[1];
-    bool spread = o->dilation_hw[0] || o->dilation_hw[1];
-    for (int i = 0; i < 2; i++) {
-        a->pool.kernel[i] = sized ? o->kernel_hw[i] : o->kernel;
-        a->pool.stride[i] = o->stride_hw[i]  ? o->stride_hw[i]
-                            : o->stride != 0 ? o->stride
-                                             : a->pool.kernel[i];
-        a->pool.dilation[i] = spread ? o->dilation_hw[i] : o->dilation ? o->dilation : 1;
-    }
-    for (int i = 0; i < 4; i++)
-        a->pool.padding[i] = padded ? o->padding_tlbr[i] : o->padding;
+    hod__both_ways(o->kernel, o->kernel_hw, 0, a->pool.kernel);
+    hod__both_ways(o->stride, o->stride_hw, 0, a->pool.stride);
+    if (!a->pool.stride[0] && !a->pool.stride[1])
+        memcpy(a->pool.stride, a->pool.kernel, sizeof a->pool.stride);
+    hod__both_ways(o->dilation, o->dilation_hw, 1, a->pool.dilation);
+    hod__four_sides(o->padding, o->padding_tlbr, a->pool.padding);
     a->pool.count_include_pad = !o->exclude_pad || o->divisor;
     for (int i = 0; i < 2; i++) { /* numbers that make no window are left to the operator */
         int64_t padding[2] = {a->pool.padding[i], a->pool.padding[i + 2]}, room, span;

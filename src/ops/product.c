@@ -96,21 +96,6 @@ hod_tensor *hod_linear(hod_tensor *x, hod_tensor *w, hod_tensor *b)
 
 /* ---- images ---- */
 
-/* Both ways alike, unless they are given apart. */
-static void pair(int64_t both, const int64_t apart[2], int64_t least, int64_t out[2])
-{
-    bool given = apart[0] != 0 || apart[1] != 0;
-    for (int i = 0; i < 2; i++)
-        out[i] = given ? apart[i] : both ? both : least;
-}
-
-static void quad(int64_t all, const int64_t apart[4], int64_t out[4])
-{
-    bool given = apart[0] || apart[1] || apart[2] || apart[3];
-    for (int i = 0; i < 4; i++)
-        out[i] = given ? apart[i] : all;
-}
-
 /* y (N,O,H,W), the wide convolution of x with w, + b (O). */
 static hod_tensor *with_channels_bias(const char *name, hod_tensor *y, hod_tensor *x, hod_tensor *w,
                                       hod_tensor *b)
@@ -133,19 +118,25 @@ static hod_tensor *as_row(const char *name, hod_tensor *x, hod_tensor *w)
                           name, HOD_SHAPE_TEXT(x), HOD_SHAPE_TEXT(w));
 }
 
+/* A line's padding as that of an image of one row. */
+static void line_padding(int64_t padding, const int64_t lr[2], int64_t tlbr[4])
+{
+    int64_t sides[2];
+    hod__both_ways(padding, lr, 0, sides);
+    memcpy(tlbr, (int64_t[]){0, sides[0], 0, sides[1]}, 4 * sizeof *tlbr);
+}
+
 hod_tensor *hod_conv1d_with(hod_tensor *x, hod_tensor *w, hod_conv1d_options o)
 {
     hod_tensor *row = as_row("conv1d", x, w);
     if (!row)
         return NULL;
-    bool given = o.padding_lr[0] || o.padding_lr[1];
-    int64_t left = given ? o.padding_lr[0] : o.padding, right = given ? o.padding_lr[1] : o.padding;
     hod_conv2d_options image = {.stride_hw = {1, o.stride ? o.stride : 1},
                                 .dilation_hw = {1, o.dilation ? o.dilation : 1},
-                                .padding_tlbr = {0, left, 0, right},
                                 .groups = o.groups,
                                 .same = o.same,
                                 .bias = o.bias};
+    line_padding(o.padding, o.padding_lr, image.padding_tlbr);
     return hod_squeeze(hod_conv2d_with(row, hod_unsqueeze(w, 2), image), 2);
 }
 
@@ -188,10 +179,10 @@ hod_tensor *hod_conv_transpose2d_with(hod_tensor *x, hod_tensor *w, hod_conv_tra
     memset(&a, 0, sizeof a);
     int64_t more[2];
     stretch s[2];
-    pair(o.stride, o.stride_hw, 1, a.conv.stride);
-    pair(o.dilation, o.dilation_hw, 1, a.conv.dilation);
-    pair(o.output_padding, o.output_padding_hw, 0, more);
-    quad(o.padding, o.padding_tlbr, a.conv.padding);
+    hod__both_ways(o.stride, o.stride_hw, 1, a.conv.stride);
+    hod__both_ways(o.dilation, o.dilation_hw, 1, a.conv.dilation);
+    hod__both_ways(o.output_padding, o.output_padding_hw, 0, more);
+    hod__four_sides(o.padding, o.padding_tlbr, a.conv.padding);
     a.conv.groups = o.groups ? o.groups : 1;
     if (x->ndim != 4 || w->ndim != 4)
         return HOD_FAIL(ARGUMENT,
@@ -232,14 +223,12 @@ hod_tensor *hod_conv_transpose1d_with(hod_tensor *x, hod_tensor *w, hod_conv_tra
     hod_tensor *row = as_row("conv_transpose1d", x, w);
     if (!row)
         return NULL;
-    bool given = o.padding_lr[0] || o.padding_lr[1];
-    int64_t left = given ? o.padding_lr[0] : o.padding, right = given ? o.padding_lr[1] : o.padding;
     hod_conv_transpose2d_options image = {.stride_hw = {1, o.stride ? o.stride : 1},
                                           .dilation_hw = {1, o.dilation ? o.dilation : 1},
                                           .output_padding_hw = {0, o.output_padding},
-                                          .padding_tlbr = {0, left, 0, right},
                                           .groups = o.groups,
                                           .bias = o.bias};
+    line_padding(o.padding, o.padding_lr, image.padding_tlbr);
     return hod_squeeze(hod_conv_transpose2d_with(row, hod_unsqueeze(w, 2), image), 2);
 }
 
@@ -264,9 +253,9 @@ hod_tensor *hod_conv2d_with(hod_tensor *x, hod_tensor *w, hod_conv2d_options o)
         return NULL;
     hod_attrs a;
     memset(&a, 0, sizeof a);
-    pair(o.stride, o.stride_hw, 1, a.conv.stride);
-    pair(o.dilation, o.dilation_hw, 1, a.conv.dilation);
-    quad(o.padding, o.padding_tlbr, a.conv.padding);
+    hod__both_ways(o.stride, o.stride_hw, 1, a.conv.stride);
+    hod__both_ways(o.dilation, o.dilation_hw, 1, a.conv.dilation);
+    hod__four_sides(o.padding, o.padding_tlbr, a.conv.padding);
     if (o.same && (a.conv.stride[0] != 1 || a.conv.stride[1] != 1 || a.conv.padding[0] ||
                    a.conv.padding[1] || a.conv.padding[2] || a.conv.padding[3]))
         return HOD_FAIL(ARGUMENT, "conv2d: the same size with a stride or with padding");

@@ -316,15 +316,10 @@ hod_tensor *hod_pad_around(hod_tensor *x, hod_shape before, hod_shape after, hod
 
 static void fill_unfold(const hod_unfold2d_options *o, hod_attrs_unfold *a)
 {
-    const int64_t both[] = {o->kernel, o->stride ? o->stride : 1, o->dilation ? o->dilation : 1};
-    const int64_t *const apart[] = {o->kernel_hw, o->stride_hw, o->dilation_hw};
-    int64_t *const to[] = {a->kernel, a->stride, a->dilation};
-    for (int k = 0; k < 3; k++)
-        for (int i = 0; i < 2; i++)
-            to[k][i] = apart[k][0] || apart[k][1] ? apart[k][i] : both[k];
-    const int64_t *p = o->padding_tlbr;
-    for (int i = 0; i < 4; i++)
-        a->padding[i] = p[0] || p[1] || p[2] || p[3] ? p[i] : o->padding;
+    hod__both_ways(o->kernel, o->kernel_hw, 0, a->kernel);
+    hod__both_ways(o->stride, o->stride_hw, 1, a->stride);
+    hod__both_ways(o->dilation, o->dilation_hw, 1, a->dilation);
+    hod__four_sides(o->padding, o->padding_tlbr, a->padding);
 }
 
 hod_tensor *hod_unfold2d_with(hod_tensor *x, hod_unfold2d_options o)

@@ -4,6 +4,7 @@
 #include <hod/attention.h>
 #include <hod/autograd.h>
 #include <hod/functional.h>
+#include <hod/movement.h>
 #include <math.h>
 
 static hod_tensor *wave(hod_shape shape, double phase)
@@ -123,6 +124,16 @@ TEST(contract_convolutions_refuse)
     ERROR_IS(
         "conv2d: the same size with a stride or with padding",
         hod_conv2d(image, hod_zeros(HOD_F32, HOD_SHAPE(4, 4, 3, 3)), .same = true, .stride = 2));
+}
+
+/* One side given apart: the other is 0, which none takes. */
+TEST(contract_windows_with_one_side_given)
+{
+    hod_tensor *x = hod_zeros(HOD_F32, HOD_SHAPE(1, 1, 4, 4));
+    CHECK(!hod_conv2d(x, x, .stride_hw = {2}) && hod_error_take(NULL));
+    CHECK(!hod_unfold2d(x, 2, .stride_hw = {2}) && hod_error_take(NULL));
+    CHECK(!hod_max_pool2d(x, 2, .stride_hw = {2}) && hod_error_take(NULL));
+    CHECK(!hod_avg_pool2d(x, 2, .stride = 2, .dilation_hw = {0, 1}) && hod_error_take(NULL));
 }
 
 TEST(contract_einsum_by_definition)
