@@ -6,7 +6,7 @@
  *     wide       sums are kept in this         T(name)  name##_f32: one name for each type
  *     wide_elem  how a sum is stored (integers: i64)    WIDE_STORE(w)
  *     R(name)    kernel_math.h's function          LOWEST, HIGHEST   -inf, inf or the limits
- *     whole      f32, f64: an integer as wide as elem
+ *     whole      f32, f64, i64: an integer as wide as elem
  *     TO_F32S(n, x, y), TO_F16S   n neighbours made floats at once, true; false: no such way
  *     PAIR(a, b, x, j, n)  a, b become the j-th of n pairs of the 2n elements from x on
  */
@@ -93,6 +93,7 @@
 #define LOAD(e) ((real)(e))
 #if defined(ELEM_I64)
 #define elem int64_t
+#define whole    int64_t
 #define real int64_t
 #define STORE(r) (r)
 #define LOWEST INT64_MIN

@@ -243,8 +243,8 @@ hod_dtype hod__promote(hod_tensor *a, hod_tensor *b);
 hod_dtype hod__promote_all(int n, hod_tensor *const *in);
 /* -1 when dim is out of -ndim..ndim-1, with an error naming op; else counted from the front. */
 int hod__dim(const char *op, int64_t dim, int ndim);
-/* A list of dimensions, counted from either end, as bits: 0, or -1 with an error naming op when it is
- * none or names one twice. */
+/* A list of dimensions, counted from either end, as bits: 0, or -1 with an error naming op when it
+ * is none or names one twice. */
 int hod__dim_bits(const char *op, const hod_shape *dims, int ndim, uint32_t *bits);
 
 #endif

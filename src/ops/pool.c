@@ -7,7 +7,8 @@
  *     max_pool2d_back(g, x)  dx[win(o)] += g[o]
  *     max_pool2d_pick(a, x)  y[o] = a[win(o)]         the transpose of _back
  *
- * A window that lies in the padding altogether has no element: -inf, and nothing in gradients.
+ * A window that lies in the padding altogether has no element: -inf, or an integer type's lowest,
+ * and nothing in gradients. f16 and bf16 go through f32, other integers through i64.
  *
  * Adaptive pooling has bins instead of a kernel and strides: window o of `bins` along a side of
  * `size` elements is [floor(o size / bins), ceil((o + 1) size / bins)).
@@ -29,6 +30,7 @@ typedef struct window {
     int64_t kernel[2], stride[2], padding[2], dilation[2], bins[2];
     int64_t size[2], out[2]; /* of the image and of the result */
     bool include_pad;
+    bool lowest;        /* what is picked from a window without elements: LOWEST, else 0 */
     reach reach[BLOCK]; /* windows on a grid: for each kx */
 } window;
 
@@ -77,6 +79,8 @@ static taps taps_of(const window *w, int64_t kx, int64_t begin, int64_t end)
 #define ELEM_F32
 #include "ops/typed_tmpl.h"
 #define ELEM_F64
+#include "ops/typed_tmpl.h"
+#define ELEM_I64
 #include "ops/typed_tmpl.h"
 #undef TYPED_BODY
 
@@ -134,6 +138,9 @@ int hod__shape_max_pool2d_pick(const hod_op_call *c, const hod_meta *in, hod_met
 int hod__shape_avg_pool2d_back(const hod_op_call *c, const hod_meta *in, hod_meta *out)
 {
     hod_meta y;
+    if (!hod__is_float(in->dtype))
+        return HOD_FAIL_RC(ARGUMENT, "avg_pool2d_back: not defined for %s",
+                           hod_dtype_name(in->dtype));
     *out = hod__meta_of(in->dtype, &c->attrs->pool.shape);
     if (pooled("avg_pool2d_back", &c->attrs->pool, out, &y) != 0)
         return -1;
@@ -145,24 +152,25 @@ int hod__shape_avg_pool2d_back(const hod_op_call *c, const hod_meta *in, hod_met
 typedef void pool_plane(const window *w, const void *x, const void *a, void *out);
 
 /* For any windows (the twin of the others), for those on a grid, for those far apart or in bins;
- * each for f32 and f64. */
+ * each for f32, f64 and i64 (of which no mean is ever asked for). */
 typedef struct pooling {
-    pool_plane *windows[2], *rows[2], *lanes[2];
+    pool_plane *windows[3], *rows[3], *lanes[3];
     bool back; /* the result has the image's size and gathers additions */
 } pooling;
-#define BOTH(name)                                                                                 \
+#define EACH_TYPE(name)                                                                            \
     {                                                                                              \
-        name##_f32, name##_f64                                                                     \
+        name##_f32, name##_f64, name##_i64                                                         \
     }
-static const pooling max_of = {BOTH(pick_windows), BOTH(max_rows), BOTH(pick_by_lanes), false};
-static const pooling max_pick = {BOTH(pick_windows), BOTH(pick_windows), BOTH(pick_by_lanes),
-                                 false};
-static const pooling max_back = {BOTH(max_back_windows), BOTH(max_back_rows),
-                                 BOTH(max_back_by_lanes), true};
-static const pooling mean_of = {BOTH(average_windows), BOTH(average_rows), BOTH(average_by_lanes),
-                                false};
-static const pooling mean_back = {BOTH(average_back_windows), BOTH(average_back_rows),
-                                  BOTH(average_back_by_lanes), true};
+static const pooling max_of = {EACH_TYPE(pick_windows), EACH_TYPE(max_rows),
+                               EACH_TYPE(pick_by_lanes), false};
+static const pooling max_pick = {EACH_TYPE(pick_windows), EACH_TYPE(pick_windows),
+                                 EACH_TYPE(pick_by_lanes), false};
+static const pooling max_back = {EACH_TYPE(max_back_windows), EACH_TYPE(max_back_rows),
+                                 EACH_TYPE(max_back_by_lanes), true};
+static const pooling mean_of = {EACH_TYPE(average_windows), EACH_TYPE(average_rows),
+                                EACH_TYPE(average_by_lanes), false};
+static const pooling mean_back = {EACH_TYPE(average_back_windows), EACH_TYPE(average_back_rows),
+                                  EACH_TYPE(average_back_by_lanes), true};
 
 typedef struct pool_job {
     pool_plane *plane;
@@ -209,16 +217,17 @@ static void set_reach(window *w)
     }
 }
 
-static pool_plane *chosen(const pooling *how, window *w, bool f64)
+static pool_plane *chosen(const pooling *how, window *w, hod_dtype dtype)
 {
+    int type = dtype == HOD_F32 ? 0 : dtype == HOD_F64 ? 1 : 2;
     if (w->size[0] * w->size[1] > INT32_MAX)
-        return how->windows[f64];
+        return how->windows[type];
     if (w->bins[0] || (w->dilation[1] == 1 && w->stride[1] > 2 && w->kernel[1] >= LANES / 2))
-        return how->lanes[f64];
+        return how->lanes[type];
     if (w->kernel[1] > BLOCK)
-        return how->windows[f64];
+        return how->windows[type];
     set_reach(w);
-    return how->rows[f64];
+    return how->rows[type];
 }
 
 enum { PARALLEL_STEPS = 16384 }; /* one element of one window each */
@@ -229,9 +238,9 @@ static void run(const hod_attrs_pool *a, const pooling *how, const hod_tensor *x
     const hod_tensor *image = how->back ? out : x, *result = how->back ? from : out;
     window w;
     set_window(a, image->shape, result->shape, &w);
-    bool f64 = out->dtype == HOD_F64;
-    int64_t n = image->shape[0] * image->shape[1], size = f64 ? 8 : 4;
-    pool_job job = {.plane = chosen(how, &w, f64),
+    w.lowest = how != &max_pick;
+    int64_t n = image->shape[0] * image->shape[1], size = (int64_t)hod_dtype_bytes(out->dtype);
+    pool_job job = {.plane = chosen(how, &w, out->dtype),
                     .w = &w,
                     .x = hod__data(x),
                     .a = hod__data(from),
@@ -245,12 +254,31 @@ static void run(const hod_attrs_pool *a, const pooling *how, const hod_tensor *x
     hod__parallel(n, (int64_t)HOD_MAX(1, PARALLEL_STEPS / steps), planes, &job);
 }
 
-/* `self` is the caller, for other types. */
-static int eval(const hod_op_call *c, hod_tensor *out, const pooling *how,
-                int (*self)(const hod_op_call *c, hod_tensor *out))
+typedef int evaluator(const hod_op_call *c, hod_tensor *out);
+
+/* i32, u8 and bool: a window without elements has the lowest of their own type, not of i64. */
+static int eval_narrow(const hod_op_call *c, hod_tensor *out, evaluator *self)
 {
-    if (!hod__is_computed(out->dtype))
-        return hod__eval_through(hod__is_float(out->dtype) ? HOD_F32 : HOD_F64, c, out, self);
+    hod_meta m = hod__meta(out);
+    m.dtype = HOD_I64;
+    hod_tensor *wide = hod__eval_temporary(&m);
+    int rc = wide ? hod__eval_through(HOD_I64, c, wide, self) : -1;
+    int64_t *y = rc == 0 ? hod__data(wide) : NULL, lowest = out->dtype == HOD_I32 ? INT32_MIN : 0;
+    for (int64_t i = 0; c->op == HOD_OP_max_pool2d && y && i < hod_tensor_numel(wide); i++)
+        y[i] = HOD_MAX(y[i], lowest);
+    if (rc == 0)
+        rc = hod__eval_cast(&(hod_op_call){.op = HOD_OP_cast, .n = 1, .in = &wide}, out);
+    hod_tensor_release(wide);
+    return rc;
+}
+
+/* `self` is the caller, for other types. */
+static int eval(const hod_op_call *c, hod_tensor *out, const pooling *how, evaluator *self)
+{
+    if (hod__is_half(out->dtype))
+        return hod__eval_through(HOD_F32, c, out, self);
+    if (!hod__is_computed(out->dtype) && out->dtype != HOD_I64)
+        return eval_narrow(c, out, self);
     hod_tensor *in[2];
     int rc = hod__eval_inputs(c, out, in);
     if (rc == 0 && hod_tensor_numel(out) > 0)

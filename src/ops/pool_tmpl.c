@@ -1,4 +1,4 @@
-/* Pooling of one plane for one element type; pool.c includes this body for f32 and f64.
+/* Pooling of one plane for one element type; pool.c includes this body for f32, f64 and i64.
  *
  * Window after window serves any windows, and is the twin of the others. Windows on a grid go row
  * after row: all windows of a row take the same element of their kernels at once, in loops that
@@ -7,6 +7,8 @@
 
 /* Each takes a plane of x, whose elements are compared, of a, whose elements or gradients are
  * taken, and of the result, which is zeroed before where it gathers additions. */
+
+#define IS_NAN(v) (REAL_IS_FLOAT && (v) != (v))
 
 /* ---- window after window ---- */
 
@@ -21,7 +23,7 @@ static int64_t T(first_greatest)(const window *w, const elem *x, int64_t oy, int
         int64_t row = (sy.start + ky * w->dilation[0]) * w->size[1] + sx.start;
         for (int64_t kx = sx.k0; kx < sx.k1; kx++) {
             int64_t at = row + kx * w->dilation[1];
-            if (best < 0 || x[at] > most || (x[at] != x[at] && most == most)) {
+            if (best < 0 || x[at] > most || (IS_NAN(x[at]) && !IS_NAN(most))) {
                 best = at;
                 most = x[at];
             }
@@ -36,9 +38,9 @@ static void T(pick_windows)(const window *w, const void *x, const void *a, void 
     for (int64_t oy = 0; oy < w->out[0]; oy++)
         for (int64_t ox = 0; ox < w->out[1]; ox++) {
             int64_t at = T(first_greatest)(w, x, oy, ox);
-            ((elem *)y)[oy * w->out[1] + ox] = at >= 0  ? ((const elem *)a)[at]
-                                               : x == a ? LOWEST
-                                                        : 0;
+            ((elem *)y)[oy * w->out[1] + ox] = at >= 0     ? ((const elem *)a)[at]
+                                               : w->lowest ? LOWEST
+                                                           : 0;
         }
 }
 
@@ -95,7 +97,7 @@ static inline void T(take_greatest)(int64_t n, int64_t step, const elem *restric
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) {
         elem v = x[i * step], m = most[i];
-        most[i] = ((v <= m) | (m != m)) ? m : v; /* NaN is no less than any, and stays */
+        most[i] = ((v <= m) | IS_NAN(m)) ? m : v; /* NaN is no less than any, and stays */
     }
 }
 
@@ -106,7 +108,7 @@ static inline void T(find_greatest)(int64_t n, int64_t step, const elem *restric
 #pragma omp simd
     for (whole i = 0; i < (whole)n; i++) {
         elem v = x[i * step], m = most[i];
-        bool wins = (v > m) | ((v != v) & (m == m)) | (at[i] < 0);
+        bool wins = (v > m) | (IS_NAN(v) & !IS_NAN(m)) | (at[i] < 0);
         most[i] = wins ? v : m;
         at[i] = wins ? place + i * (whole)step : at[i];
     }
@@ -150,8 +152,8 @@ static inline int64_t T(greatest_in)(int lanes, const window *w, const elem *x, 
     }
     for (int l = 0; l < lanes; l++) {
         elem v = most[l];
-        bool greater = best < 0 || v > m || (v != v && m == m);
-        if (greater || ((v == m || (v != v && m != m)) && at[l] < best)) {
+        bool greater = best < 0 || v > m || (IS_NAN(v) && !IS_NAN(m));
+        if (greater || ((v == m || (IS_NAN(v) && IS_NAN(m))) && at[l] < best)) {
             best = at[l];
             m = v;
         }
@@ -174,9 +176,9 @@ static void T(pick_by_lanes)(const window *w, const void *x, const void *a, void
     for (int64_t oy = 0; oy < w->out[0]; oy++)
         for (int64_t ox = 0; ox < w->out[1]; ox++) {
             int64_t at = T(greatest_by_lanes)(w, x, oy, ox);
-            ((elem *)y)[oy * w->out[1] + ox] = at >= 0  ? ((const elem *)a)[at]
-                                               : x == a ? LOWEST
-                                                        : 0;
+            ((elem *)y)[oy * w->out[1] + ox] = at >= 0     ? ((const elem *)a)[at]
+                                               : w->lowest ? LOWEST
+                                                           : 0;
         }
 }
 
@@ -333,3 +335,4 @@ static void T(average_back_rows)(const window *w, const void *none, const void *
 }
 
 #undef STEPS
+#undef IS_NAN

@@ -65,8 +65,8 @@ static inline bool hod__options_hold(void)
 {
     return hod_error_kind_pending() == HOD_ERROR_NONE;
 }
-/* Options of two or four sides: the same for all, unless they are given apart; `least` where neither
- * is. One that is 0 among those given apart stays 0. */
+/* Options of two or four sides: the same for all, unless they are given apart; `least` where
+ * neither is. One that is 0 among those given apart stays 0. */
 void hod__both_ways(int64_t both, const int64_t apart[2], int64_t least, int64_t out[2]);
 void hod__four_sides(int64_t all, const int64_t apart[4], int64_t out[4]);
 /* Can an element of this type be `value`? */

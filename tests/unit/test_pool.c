@@ -170,3 +170,52 @@ TEST(pool_of_nothing_but_padding)
     EQ_INT(hod_tensor_numel(most), 8);
     CHECK(hod_item(hod_amax(most)) == -INFINITY && hod_item(hod_amax(hod_abs(mean))) == 0);
 }
+
+/* Integers are compared as integers: 2^53 and its successors are one number in f64. */
+TEST(pool_of_large_integers)
+{
+    const int64_t big = (int64_t)1 << 53, v[] = {big, big + 1, -big - 1, -big - 2};
+    hod_attrs a = {.pool = {.kernel = {1, 2}, .stride = {1, 2}, .dilation = {1, 1}}};
+    hod_tensor *x = hod_from_ints(v, HOD_SHAPE(1, 1, 1, 4)),
+               *y = hod__op(HOD_OP_max_pool2d, &a, 1, &x);
+    hod_tensor *g = hod_from_ints((int64_t[]){big + 1, 7}, HOD_SHAPE(1, 1, 1, 2));
+    hod_tensor *dx = hod__op(HOD_OP_max_pool2d_back, &a, 2, (hod_tensor *[]){g, x});
+    int64_t got[4];
+    CHECK(hod_read_ints(y, got, 2) == 0);
+    EQ_INT(got[0], big + 1);
+    EQ_INT(got[1], -big - 1);
+    CHECK(hod_read_ints(dx, got, 4) == 0);
+    EQ_INT(got[1], big + 1);
+    EQ_INT(got[2], 7);
+    CHECK(got[0] == 0 && got[3] == 0);
+}
+
+/* A window of nothing but padding: the lowest of every type; what is picked is 0, from x, too. */
+TEST(pool_of_no_element)
+{
+    const double lowest[] = {
+        [HOD_F32] = -INFINITY, [HOD_F64] = -INFINITY, [HOD_F16] = -INFINITY, [HOD_BF16] = -INFINITY,
+        [HOD_I64] = -0x1p63,   [HOD_I32] = -0x1p31,   [HOD_U8] = 0,          [HOD_BOOL] = 0};
+    for (int far = 0; far < 3; far++) { /* by rows, by lanes, window after window */
+        hod_attrs a = {.pool = {.stride = {1, far == 1 ? 3 : 1}, .dilation = {1, 1}}};
+        a.pool.kernel[0] = 1;
+        a.pool.kernel[1] = far == 0 ? 2 : far == 1 ? 4 : 300;
+        for (int i = 0; i < 4; i++)
+            a.pool.padding[i] = i % 2 ? a.pool.kernel[1] : 0;
+        for (int t = 0; t < HOD_DTYPES; t++) {
+            hod_tensor *x = hod_full((hod_dtype)t, HOD_SHAPE(1, 1, 1, 3), 1);
+            hod_tensor *y = hod__op(HOD_OP_max_pool2d, &a, 1, &x);
+            NEAR(hod_item(hod_select(hod_flatten(y, 0), 0, 0)), lowest[t], 0);
+            hod_tensor *picked = hod__op(HOD_OP_max_pool2d_pick, &a, 2, (hod_tensor *[]){x, x});
+            NEAR(hod_item(hod_select(hod_flatten(picked, 0), 0, 0)), 0, 0);
+        }
+    }
+}
+
+TEST(pool_means_are_of_floats)
+{
+    hod_attrs a = {.pool = {.kernel = {1, 2}, .stride = {1, 2}, .dilation = {1, 1}}};
+    a.pool.shape = HOD_SHAPE(1, 1, 1, 4);
+    hod_tensor *g = hod_zeros(HOD_I64, HOD_SHAPE(1, 1, 1, 2));
+    ERROR_IS("avg_pool2d_back: not defined for i64", hod__op(HOD_OP_avg_pool2d_back, &a, 1, &g));
+}
