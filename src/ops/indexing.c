@@ -3,6 +3,42 @@
 #include "ops/rules.h"
 #include <hod/movement.h>
 
+hod_tensor *hod_gather(hod_tensor *x, int dim, hod_tensor *index)
+{
+    if (hod__null("gather", "x", x) || hod__null("gather", "index", index))
+        return NULL;
+    int d = hod__dim("gather", dim, HOD_MAX(x->ndim, 1));
+    if (d < 0)
+        return NULL;
+    hod_attrs a;
+    memset(&a, 0, sizeof a);
+    a.dim.dim = d;
+    return hod__op(HOD_OP_gather, &a, 2, (hod_tensor *[]){x, index});
+}
+
+hod_tensor *hod_embedding(hod_tensor *w, hod_tensor *index)
+{
+    return hod__op(HOD_OP_embedding, NULL, 2, (hod_tensor *[]){w, index});
+}
+
+hod_tensor *hod_index_select(hod_tensor *x, int dim, hod_tensor *index)
+{
+    if (hod__null("index_select", "x", x) || hod__null("index_select", "index", index))
+        return NULL;
+    int d = hod__dim("index_select", dim, x->ndim);
+    if (d < 0)
+        return NULL;
+    if (index->ndim != 1)
+        return HOD_FAIL(ARGUMENT, "index_select: the index is %s, not (K)", HOD_SHAPE_TEXT(index));
+    if (d == 0)
+        return hod_embedding(x, index);
+    hod_shape line = {.n = x->ndim}, all = hod_tensor_shape(x);
+    for (int i = 0; i < x->ndim; i++)
+        line.d[i] = i == d ? index->shape[0] : 1;
+    all.d[d] = index->shape[0];
+    return hod_gather(x, d, hod_expand(hod_reshape(index, line), all));
+}
+
 static hod_tensor *place(const char *name, hod_tensor *x, int dim, hod_tensor *index,
                          hod_tensor *src, bool add)
 {

@@ -1,4 +1,5 @@
-/* The fronts of movement: views under other names, orders, repetitions, padding, windows.
+/* The fronts of movement: views under other names, joints, orders, repetitions, padding,
+ * windows.
  *
  * What repeats is a view of stride 0 made solid by one copy: x (A,B) three times along B is
  * (A,1,B) -> (A,3,B) -> (A,3B), and each element three times (A,B,1) -> (A,B,3) -> (A,3B).
@@ -123,6 +124,76 @@ int hod_chunk(hod_tensor *x, int dim, int n, hod_tensor **parts)
             return -1;
     }
     return 0;
+}
+
+/* ---- joined ---- */
+
+/* Concatenates up to HOD_OP_MAX_INPUTS at once, more in rounds. */
+static hod_tensor *concat_some(int n, hod_tensor *const *x, int dim)
+{
+    hod_attrs a;
+    memset(&a, 0, sizeof a);
+    a.dim.dim = dim;
+    if (n <= HOD_OP_MAX_INPUTS)
+        return n == 1 ? x[0] : hod__op(HOD_OP_concat, &a, n, x);
+    hod_tensor *parts[HOD_OP_MAX_INPUTS];
+    int each = (n + HOD_OP_MAX_INPUTS - 1) / HOD_OP_MAX_INPUTS, m = 0;
+    for (int i = 0; i < n; i += each)
+        parts[m++] = concat_some(HOD_MIN(each, n - i), x + i, dim);
+    return hod__op(HOD_OP_concat, &a, m, parts);
+}
+
+/* All are like the first but along d. */
+static int check_concat(int n, hod_tensor *const *x, int d)
+{
+    for (int i = 1; i < n; i++) {
+        if (x[i]->dtype != x[0]->dtype)
+            return HOD_FAIL_RC(ARGUMENT, "concat: input %d is %s, input 0 is %s", i,
+                               hod_dtype_name((hod_dtype)x[i]->dtype),
+                               hod_dtype_name((hod_dtype)x[0]->dtype));
+        if (x[i]->ndim != x[0]->ndim)
+            return HOD_FAIL_RC(ARGUMENT,
+                               "concat: input %d is %s, input 0 is %s: %d dimensions "
+                               "and %d",
+                               i, HOD_SHAPE_TEXT(x[i]), HOD_SHAPE_TEXT(x[0]), x[i]->ndim,
+                               x[0]->ndim);
+        for (int k = 0; k < x[0]->ndim; k++)
+            if (k != d && x[i]->shape[k] != x[0]->shape[k])
+                return HOD_FAIL_RC(ARGUMENT,
+                                   "concat: input %d is %s, input 0 is %s: sizes %lld "
+                                   "and %lld of dimension %d differ",
+                                   i, HOD_SHAPE_TEXT(x[i]), HOD_SHAPE_TEXT(x[0]),
+                                   (long long)x[i]->shape[k], (long long)x[0]->shape[k], k);
+    }
+    return 0;
+}
+
+hod_tensor *hod_concat(int n, hod_tensor *const *x, int dim)
+{
+    if (n < 1 || !x)
+        return HOD_FAIL(ARGUMENT, "concat: of %d tensors, at least 1 wanted", x ? n : 0);
+    for (int i = 0; i < n; i++)
+        if (hod__null("concat", "an input", x[i]))
+            return NULL;
+    int d = hod__dim("concat", dim, x[0]->ndim);
+    return d < 0 || check_concat(n, x, d) != 0 ? NULL : concat_some(n, x, d);
+}
+
+hod_tensor *hod_stack(int n, hod_tensor *const *x, int dim)
+{
+    if (n < 1 || !x)
+        return HOD_FAIL(ARGUMENT, "stack: of %d tensors, at least 1 wanted", x ? n : 0);
+    if (hod__null("stack", "an input", x[0]))
+        return NULL;
+    int d = hod__dim("stack", dim, x[0]->ndim + 1);
+    hod_tensor **rows = d < 0 ? NULL : hod__alloc((size_t)n, sizeof *rows);
+    if (!rows)
+        return NULL;
+    for (int i = 0; i < n; i++)
+        rows[i] = hod_unsqueeze(x[i], d);
+    hod_tensor *y = hod_concat(n, rows, d);
+    free(rows);
+    return y;
 }
 
 /* ---- orders ---- */
@@ -280,6 +351,32 @@ hod_tensor *hod_triu(hod_tensor *x, int64_t diagonal)
 }
 
 /* ---- padding ---- */
+
+hod_tensor *hod_pad(hod_tensor *x, int dim, int64_t before, int64_t after, double value)
+{
+    if (hod__null("pad", "x", x))
+        return NULL;
+    int d = hod__dim("pad", dim, x->ndim);
+    if (d < 0)
+        return NULL;
+    int64_t padded;
+    if (before < 0 || after < 0 || __builtin_add_overflow(before, x->shape[d], &padded) ||
+        __builtin_add_overflow(padded, after, &padded))
+        return HOD_FAIL(ARGUMENT, "pad: by %lld and %lld%s", (long long)before, (long long)after,
+                        before < 0 || after < 0 ? ", must not be negative" : ": too large");
+    hod_attrs a;
+    memset(&a, 0, sizeof a);
+    if (value == 0) {
+        a.unslice = (hod_attrs_unslice){d, before, 1, padded};
+        return hod__op(HOD_OP_unslice, &a, 1, &x);
+    }
+    a.pad.before.n = x->ndim;
+    a.pad.shape = hod_tensor_shape(x);
+    a.pad.before.d[d] = before;
+    a.pad.shape.d[d] = padded;
+    a.pad.value = value;
+    return hod__op(HOD_OP_pad, &a, 1, &x);
+}
 
 hod_tensor *hod_pad_around(hod_tensor *x, hod_shape before, hod_shape after, hod_pad_mode mode,
                            double value)
