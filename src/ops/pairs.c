@@ -170,3 +170,40 @@ int hod__eval_pairs_back(const hod_op_call *c, hod_tensor *out)
 {
     return eval(c, out);
 }
+
+/* ---- front ---- */
+
+/* x's matrices, repeated in a batch of n dimensions. */
+static hod_tensor *batched(hod_tensor *x, int n, const int64_t *batch)
+{
+    hod_shape s = {.n = n + 2};
+    s.d[n] = x->shape[x->ndim - 2];
+    s.d[n + 1] = x->shape[x->ndim - 1];
+    memcpy(s.d, batch, (size_t)n * sizeof *batch);
+    return hod_expand(x, s);
+}
+
+hod_tensor *hod_cdist(hod_tensor *x, hod_tensor *y, double p)
+{
+    if (hod__null("cdist", "x", x) || hod__null("cdist", "y", y))
+        return NULL;
+    if (x->ndim < 2 || y->ndim < 2 || x->shape[x->ndim - 1] != y->shape[y->ndim - 1])
+        return HOD_FAIL(ARGUMENT, "cdist: %s and %s: rows of one length are wanted",
+                        HOD_SHAPE_TEXT(x), HOD_SHAPE_TEXT(y));
+    if (!(p >= 0))
+        return HOD_FAIL(ARGUMENT, "cdist: p is %g, must not be negative", p);
+    int n;
+    int64_t batch[HOD_MAX_DIMS];
+    hod_dtype t = hod__promote(x, y);
+    hod_tensor *a = hod__computed(hod__cast_to(x, t)), *b = hod__computed(hod__cast_to(y, t));
+    if (!a || !b)
+        return NULL;
+    if ((p == 1 || p == 2) &&
+        hod__broadcast(x->ndim - 2, x->shape, y->ndim - 2, y->shape, &n, batch)) {
+        hod_attrs attrs = {.pairs = {.power = (int64_t)p, .root = p == 2}};
+        hod_tensor *in[] = {batched(a, n, batch), batched(b, n, batch)};
+        return hod__narrowed(hod__op(HOD_OP_pairs, &attrs, 2, in), t);
+    }
+    hod_tensor *d = hod_sub(hod_unsqueeze(a, -2), hod_unsqueeze(b, -3));
+    return hod__narrowed(hod_norm_over(d, p, HOD_SHAPE(-1), false), t);
+}

@@ -1,4 +1,5 @@
-/* The fronts of contractions: products of any rank, linear layers, convolution.
+/* The fronts of contractions: products of any rank, linear and bilinear layers,
+ * convolution.
  *
  * Of 16-bit operands with a bias the product is wide, that is f32, and rounded when the bias is in:
  * once, like a product without one.
@@ -92,6 +93,69 @@ hod_tensor *hod_linear(hod_tensor *x, hod_tensor *w, hod_tensor *b)
         return HOD_FAIL(ARGUMENT, "linear: bias %s with weights %s, wanted (%lld)",
                         HOD_SHAPE_TEXT(b), HOD_SHAPE_TEXT(w), (long long)w->shape[0]);
     return with_bias(y, x, w, b);
+}
+
+hod_tensor *hod_outer(hod_tensor *a, hod_tensor *b)
+{
+    if (a && b && (a->ndim != 1 || b->ndim != 1))
+        return HOD_FAIL(ARGUMENT, "outer: %s and %s: vectors are wanted", HOD_SHAPE_TEXT(a),
+                        HOD_SHAPE_TEXT(b));
+    /* As a product of matrices its gradients are products, too, and no sums of a matrix. */
+    return a && b && hod__is_float(a->dtype) && hod__is_float(b->dtype)
+               ? hod_matmul(hod_unsqueeze(a, 1), hod_unsqueeze(b, 0))
+               : hod_mul(hod_unsqueeze(a, 1), b);
+}
+
+hod_tensor *hod_addmm(hod_tensor *c, hod_tensor *a, hod_tensor *b, double beta, double alpha)
+{
+    hod_tensor *y = hod__matmul_wide(a, b);
+    if (hod__null("addmm", "c", c) || !y)
+        return NULL;
+    int lead = y->ndim - c->ndim;
+    bool fits = lead >= 0;
+    for (int i = 0; fits && i < c->ndim; i++)
+        fits = c->shape[i] == y->shape[lead + i] || c->shape[i] == 1;
+    if (!fits)
+        return HOD_FAIL(ARGUMENT, "addmm: %s and a product %s", HOD_SHAPE_TEXT(c),
+                        HOD_SHAPE_TEXT(y));
+    y = alpha == 1 ? y : hod_mul_scalar(y, alpha);
+    if (beta != 0)
+        y = hod_add(beta == 1 ? c : hod_mul_scalar(hod__computed(c), beta), y);
+    return hod__narrowed(y, hod__promote_all(beta == 0 ? 2 : 3, (hod_tensor *[]){a, b, c}));
+}
+
+/* f32 of 16-bit operands. */
+static hod_tensor *bilinear(hod_tensor *x1, hod_tensor *x2, hod_tensor *w)
+{
+    if (hod__null("bilinear", "x1", x1) || hod__null("bilinear", "x2", x2) ||
+        hod__null("bilinear", "w", w))
+        return NULL;
+    bool fits = x1->ndim >= 1 && x1->ndim == x2->ndim && w->ndim == 3 &&
+                x1->shape[x1->ndim - 1] == w->shape[1] && x2->shape[x2->ndim - 1] == w->shape[2];
+    for (int i = 0; fits && i < x1->ndim - 1; i++)
+        fits = x1->shape[i] == x2->shape[i];
+    if (!fits)
+        return HOD_FAIL(ARGUMENT, "bilinear: %s and %s with weights %s", HOD_SHAPE_TEXT(x1),
+                        HOD_SHAPE_TEXT(x2), HOD_SHAPE_TEXT(w));
+    return hod_einsum("...i,oij,...j->...o", hod__computed(x1), hod__computed(w),
+                      hod__computed(x2));
+}
+
+hod_tensor *hod_bilinear_nobias(hod_tensor *x1, hod_tensor *x2, hod_tensor *w)
+{
+    hod_tensor *y = bilinear(x1, x2, w);
+    return y ? hod__narrowed(y, hod__promote_all(3, (hod_tensor *[]){x1, x2, w})) : NULL;
+}
+
+hod_tensor *hod_bilinear(hod_tensor *x1, hod_tensor *x2, hod_tensor *w, hod_tensor *b)
+{
+    hod_tensor *y = bilinear(x1, x2, w);
+    if (!y || hod__null("bilinear", "b", b))
+        return NULL;
+    if (b->ndim != 1 || b->shape[0] != w->shape[0])
+        return HOD_FAIL(ARGUMENT, "bilinear: bias %s with weights %s", HOD_SHAPE_TEXT(b),
+                        HOD_SHAPE_TEXT(w));
+    return hod__narrowed(hod_add(y, b), hod__promote_all(4, (hod_tensor *[]){x1, x2, w, b}));
 }
 
 /* ---- images ---- */
