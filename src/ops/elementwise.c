@@ -66,3 +66,16 @@ hod_tensor *hod_bernoulli(hod_tensor *p)
                         hod_dtype_name((hod_dtype)p->dtype));
     return hod_cast(hod_lt(hod_uniform(hod_tensor_shape(p)), p), (hod_dtype)p->dtype);
 }
+
+hod_tensor *hod_dropout(hod_tensor *x, double p)
+{
+    if (hod__null("dropout", "x", x))
+        return NULL;
+    if (!(p >= 0 && p <= 1))
+        return HOD_FAIL(ARGUMENT, "dropout: probability %g, wanted 0 to 1", p);
+    if (p == 0)
+        return x;
+    hod_tensor *kept = hod_ge_scalar(hod_uniform(hod_tensor_shape(x)), p);
+    hod_tensor *zero = hod_full((hod_dtype)x->dtype, HOD_SHAPE(), 0);
+    return hod_where(kept, p < 1 ? hod_mul_scalar(x, 1 / (1 - p)) : x, zero);
+}

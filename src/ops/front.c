@@ -51,6 +51,21 @@ hod_tensor *hod__cast_to(hod_tensor *t, hod_dtype dtype)
     return hod__op(HOD_OP_cast, &a, 1, &t);
 }
 
+hod_tensor *hod__computed(hod_tensor *x)
+{
+    return x && x->dtype != HOD_F64 ? hod__cast_to(x, HOD_F32) : x;
+}
+
+hod_tensor *hod__narrowed(hod_tensor *y, hod_dtype t)
+{
+    return hod__is_half(t) ? hod__cast_to(y, t) : y;
+}
+
+hod_tensor *hod__narrowed_like(hod_tensor *y, const hod_tensor *x)
+{
+    return x ? hod__narrowed(y, (hod_dtype)x->dtype) : y;
+}
+
 void hod__both_ways(int64_t both, const int64_t apart[2], int64_t least, int64_t out[2])
 {
     bool given = apart[0] || apart[1];

@@ -1,78 +1,7 @@
-/* Means and normalisation: compositions that the compiler fuses into a few passes; where operators
- * run at once, they are the FUSED row norm (norm_rows.c).
- *
- * f16 and bf16 are computed in f32 and come back in their own type: a mean of many halves, or a
- * squared deviation, does not fit in 11 bits.
- */
+/* Normalisation: compositions that the compiler fuses into a few passes; where operators run at
+ * once, they are the FUSED row norm (norm_rows.c). 16-bit floats are computed in f32, as in
+ * statistics.c. */
 #include "ops/fused.h"
-#include <math.h>
-
-hod_tensor *hod__computed(hod_tensor *x)
-{
-    return x && x->dtype != HOD_F64 ? hod__cast_to(x, HOD_F32) : x;
-}
-
-hod_tensor *hod__narrowed(hod_tensor *y, hod_dtype t)
-{
-    return hod__is_half(t) ? hod__cast_to(y, t) : y;
-}
-
-hod_tensor *hod__narrowed_like(hod_tensor *y, const hod_tensor *x)
-{
-    return x ? hod__narrowed(y, (hod_dtype)x->dtype) : y;
-}
-
-/* Elements that a reduction over dims folds into one; -1 with an error. Where they are more than 64
- * bits count, a size beside them is 0 and there is nothing to divide. */
-static int64_t folded(const char *name, const hod_tensor *x, const hod_shape *dims)
-{
-    uint32_t bits;
-    hod_shape sizes = {.n = 0};
-    if (hod__dim_bits(name, dims, x->ndim, &bits) != 0)
-        return -1;
-    for (int i = 0; i < x->ndim; i++)
-        if (bits >> i & 1)
-            sizes.d[sizes.n++] = x->shape[i];
-    return HOD_MAX(hod__numel(sizes.n, sizes.d), 0);
-}
-
-static hod_shape all_dims(const hod_tensor *x)
-{
-    hod_shape dims = {.n = x->ndim};
-    for (int i = 0; i < x->ndim; i++)
-        dims.d[i] = i;
-    return dims;
-}
-
-hod_tensor *hod_mean_over(hod_tensor *x, hod_shape dims, bool keepdim)
-{
-    int64_t n = hod__null("mean", "x", x) ? -1 : folded("mean", x, &dims);
-    if (n < 0)
-        return NULL;
-    hod_tensor *sum = hod_sum_over(hod__computed(x), dims, keepdim);
-    return hod__narrowed_like(n > 0 ? hod_mul_scalar(sum, 1.0 / (double)n) : hod_div_scalar(sum, 0),
-                              x);
-}
-
-hod_tensor *hod_mean(hod_tensor *x)
-{
-    return hod__null("mean", "x", x) ? NULL : hod_mean_over(x, all_dims(x), false);
-}
-
-hod_tensor *hod_var_over(hod_tensor *x, hod_shape dims, bool keepdim, int correction)
-{
-    int64_t n = hod__null("var", "x", x) ? -1 : folded("var", x, &dims);
-    if (n < 0)
-        return NULL;
-    hod_tensor *c = hod__computed(x);
-    hod_tensor *sum =
-        hod_sum_over(hod_square(hod_sub(c, hod_mean_over(c, dims, true))), dims, keepdim);
-    int64_t by = n - correction;
-    return hod__narrowed_like(
-        by > 0 ? hod_mul_scalar(sum, 1.0 / (double)by) : hod_div_scalar(sum, 0), x);
-}
-
-/* ---- normalisation ---- */
 
 /* May the FUSED row have x, and w and b, where they are there? */
 static bool one_row(const hod_tensor *x, const hod_tensor *w, const hod_tensor *b)
@@ -394,17 +323,4 @@ hod_tensor *hod_batch_norm_train(hod_tensor *x, hod_tensor *w, hod_tensor *b, do
     return y ? y
              : channel_affine("batch_norm", hod_batch_norm_train_plain(hod__computed(x), eps), w, b,
                               x);
-}
-
-hod_tensor *hod_dropout(hod_tensor *x, double p)
-{
-    if (hod__null("dropout", "x", x))
-        return NULL;
-    if (!(p >= 0 && p <= 1))
-        return HOD_FAIL(ARGUMENT, "dropout: probability %g, wanted 0 to 1", p);
-    if (p == 0)
-        return x;
-    hod_tensor *kept = hod_ge_scalar(hod_uniform(hod_tensor_shape(x)), p);
-    hod_tensor *zero = hod_full((hod_dtype)x->dtype, HOD_SHAPE(), 0);
-    return hod_where(kept, p < 1 ? hod_mul_scalar(x, 1 / (1 - p)) : x, zero);
 }

@@ -1,5 +1,5 @@
 /* Softmax, its logarithm, and logarithms of sums of exponentials: compositions, and FUSED rows that
- * are the same in one kernel (fused.h). 16-bit floats are computed in f32, as in norm.c. */
+ * are the same in one kernel (fused.h). 16-bit floats are computed in f32, as in statistics.c. */
 #include "ops/fused.h"
 #include <math.h>
 

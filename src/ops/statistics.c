@@ -1,5 +1,8 @@
-/* Reductions that are compositions: deviations, norms, extremes with their place. 16-bit floats are
- * computed in f32, as in norm.c. */
+/* Reductions that are compositions: means, deviations, norms, extremes with their place.
+ *
+ * f16 and bf16 are computed in f32 and come back in their own type: a mean of many halves, or a
+ * squared deviation, does not fit in 11 bits.
+ */
 #include "ops/fused.h"
 #include <math.h>
 
@@ -9,6 +12,48 @@ static hod_shape all_dims(const hod_tensor *x)
     for (int i = 0; i < x->ndim; i++)
         dims.d[i] = i;
     return dims;
+}
+
+/* Elements that a reduction over dims folds into one; -1 with an error. Where they are more than 64
+ * bits count, a size beside them is 0 and there is nothing to divide. */
+static int64_t folded(const char *name, const hod_tensor *x, const hod_shape *dims)
+{
+    uint32_t bits;
+    hod_shape sizes = {.n = 0};
+    if (hod__dim_bits(name, dims, x->ndim, &bits) != 0)
+        return -1;
+    for (int i = 0; i < x->ndim; i++)
+        if (bits >> i & 1)
+            sizes.d[sizes.n++] = x->shape[i];
+    return HOD_MAX(hod__numel(sizes.n, sizes.d), 0);
+}
+
+hod_tensor *hod_mean_over(hod_tensor *x, hod_shape dims, bool keepdim)
+{
+    int64_t n = hod__null("mean", "x", x) ? -1 : folded("mean", x, &dims);
+    if (n < 0)
+        return NULL;
+    hod_tensor *sum = hod_sum_over(hod__computed(x), dims, keepdim);
+    return hod__narrowed_like(n > 0 ? hod_mul_scalar(sum, 1.0 / (double)n) : hod_div_scalar(sum, 0),
+                              x);
+}
+
+hod_tensor *hod_mean(hod_tensor *x)
+{
+    return hod__null("mean", "x", x) ? NULL : hod_mean_over(x, all_dims(x), false);
+}
+
+hod_tensor *hod_var_over(hod_tensor *x, hod_shape dims, bool keepdim, int correction)
+{
+    int64_t n = hod__null("var", "x", x) ? -1 : folded("var", x, &dims);
+    if (n < 0)
+        return NULL;
+    hod_tensor *c = hod__computed(x);
+    hod_tensor *sum =
+        hod_sum_over(hod_square(hod_sub(c, hod_mean_over(c, dims, true))), dims, keepdim);
+    int64_t by = n - correction;
+    return hod__narrowed_like(
+        by > 0 ? hod_mul_scalar(sum, 1.0 / (double)by) : hod_div_scalar(sum, 0), x);
 }
 
 static hod_tensor *number(const hod_tensor *like, double value)
