@@ -15,8 +15,8 @@
 
 static bool same_batch(const hod_meta *a, const hod_meta *b)
 {
-    return a->ndim == b->ndim && a->ndim >= 2 && a->dtype == b->dtype &&
-           memcmp(a->shape, b->shape, (size_t)(a->ndim - 2) * sizeof *a->shape) == 0;
+    return a->ndim >= 2 && a->dtype == b->dtype &&
+           hod__same_sizes(a->ndim - 2, a->shape, b->ndim - 2, b->shape);
 }
 
 static int check(const hod_op_call *c, const hod_meta *x, const hod_meta *y, hod_meta *out)

@@ -203,12 +203,11 @@ static int64_t row_source(const pad_job *job, int64_t row)
 int hod__shape_pad(const hod_op_call *c, const hod_meta *in, hod_meta *out)
 {
     const hod_attrs_pad *a = &c->attrs->pad;
-    *out = *in;
     if (check_pad("pad", a, in) != 0)
         return -1;
     if (!hod__holds(in->dtype, a->value))
         return HOD_FAIL_RC(ARGUMENT, "pad: %g is outside %s", a->value, hod_dtype_name(in->dtype));
-    memcpy(out->shape, a->shape.d, sizeof out->shape);
+    *out = hod__meta_of(in->dtype, &a->shape);
     return 0;
 }
 
@@ -304,8 +303,7 @@ int hod__shape_pad_back(const hod_op_call *c, const hod_meta *in, hod_meta *out)
     const hod_attrs_pad *a = &c->attrs->pad;
     if (!hod__is_float(in->dtype))
         return HOD_FAIL_RC(ARGUMENT, "pad_back: not defined for %s", hod_dtype_name(in->dtype));
-    *out = *in;
-    memcpy(out->shape, a->shape.d, sizeof out->shape);
+    *out = hod__meta_of(in->dtype, &a->shape);
     hod_attrs_pad forward = *a;
     forward.shape = hod_shape_of(in->ndim, in->shape);
     return a->shape.n == in->ndim
