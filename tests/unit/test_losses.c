@@ -400,6 +400,8 @@ TEST(losses_refuse_in_words)
     ERROR_IS("l1: (2,3) with targets (2)", hod_l1(x, y).sum);
     ERROR_IS("huber: delta 0, must be positive", hod_huber(x, x, 0).sum);
     ERROR_IS("bce: 2 at element 0 is no probability", hod_bce(hod_add_scalar(x, 2), x).sum);
+    hod_tensor *p = hod_from_doubles((double[]){0, 1, -0.5}, HOD_SHAPE(3));
+    ERROR_IS("bce: -0.5 at element 2 is no probability", hod_bce(hod_cast(p, HOD_F64), p).sum);
     ERROR_IS("bce: pos_weight is for logits; bce_with_logits has it",
              hod_bce(x, x, .pos_weight = y).sum);
     ERROR_IS("bce_with_logits: (2,2,3) with targets (2,3)",
