@@ -32,16 +32,8 @@ enum { WIDE = 8 };
 
 const attention_kernels *hod__attention_kernels(hod_dtype dtype)
 {
-    if (dtype == HOD_F64)
-        return &hod__attention_f64;
-#ifdef __x86_64__
-    const hod_rows *rows = hod__rows();
-    if (rows == &hod__rows_v4)
-        return &hod__attention_v4;
-    if (rows == &hod__rows_v3)
-        return &hod__attention_v3;
-#endif
-    return &hod__attention_plain;
+    static const attention_kernels *const f32[] = {HOD_ROW_SETS(hod__attention)};
+    return dtype == HOD_F64 ? &hod__attention_f64 : f32[hod__rows_set()];
 }
 
 /* ---- tasks on threads ---- */

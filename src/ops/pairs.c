@@ -8,7 +8,7 @@
  * f16 and bf16 go through f32. The derivative of pairs_back is written with operators.
  */
 #include "ops/pairs.h"
-#include "device/device.h"
+#include "ops/rows.h"
 #include "ops/rules.h"
 
 /* ---- shapes ---- */
@@ -118,15 +118,10 @@ static void some_rows(void *context, int64_t begin, int64_t end)
     }
 }
 
-static const hod_pair_rows *rows_for(hod_dtype dtype)
+const hod_pair_rows *hod__pairs_rows(hod_dtype dtype)
 {
-    if (dtype == HOD_F64)
-        return &hod__pairs_f64;
-#ifdef __x86_64__
-    if (hod__cpu_level() > 0)
-        return hod__cpu_level() == 2 ? &hod__pairs_v4 : &hod__pairs_v3;
-#endif
-    return &hod__pairs_plain;
+    static const hod_pair_rows *const f32[] = {HOD_ROW_SETS(hod__pairs)};
+    return dtype == HOD_F64 ? &hod__pairs_f64 : f32[hod__rows_set()];
 }
 
 static int eval(const hod_op_call *c, hod_tensor *out)
@@ -139,7 +134,7 @@ static int eval(const hod_op_call *c, hod_tensor *out)
     if (rc == 0 && hod_tensor_numel(out) > 0) {
         bool back = c->op == HOD_OP_pairs_back;
         const hod_tensor *x = in[back], *y = in[back + 1];
-        pairs_job job = {.rows = rows_for((hod_dtype)out->dtype),
+        pairs_job job = {.rows = hod__pairs_rows((hod_dtype)out->dtype),
                          .m = x->shape[x->ndim - 2],
                          .n = y->shape[y->ndim - 2],
                          .k = x->shape[x->ndim - 1],

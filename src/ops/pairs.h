@@ -6,6 +6,7 @@
 #ifndef HOD_OPS_PAIRS_H
 #define HOD_OPS_PAIRS_H
 
+#include <hod/tensor.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -20,5 +21,7 @@ typedef struct hod_pair_rows {
 } hod_pair_rows;
 
 extern const hod_pair_rows hod__pairs_f64, hod__pairs_plain, hod__pairs_v3, hod__pairs_v4;
+/* For elements of this type, f32 or f64, and the chosen rows (rows.h). */
+const hod_pair_rows *hod__pairs_rows(hod_dtype dtype);
 
 #endif

@@ -12,6 +12,7 @@
 #ifndef HOD_OPS_RECUR_H
 #define HOD_OPS_RECUR_H
 
+#include <hod/tensor.h>
 #include <stdint.h>
 
 /* All arrays are of one element type: float or double. h: hidden size. */
@@ -34,5 +35,7 @@ typedef struct hod_recur_rows {
 } hod_recur_rows;
 
 extern const hod_recur_rows hod__recur_f64, hod__recur_plain, hod__recur_v3, hod__recur_v4;
+/* For elements of this type, f32 or f64, and the chosen rows (rows.h). */
+const hod_recur_rows *hod__recur_rows(hod_dtype dtype);
 
 #endif

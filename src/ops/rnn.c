@@ -25,6 +25,7 @@
  */
 #include "device/dnn.h"
 #include "ops/recur.h"
+#include "ops/rows.h"
 #include "ops/rules.h"
 
 /* ---- shapes ---- */
@@ -470,15 +471,10 @@ static int run(rnn_job *job)
 
 /* ---- the call ---- */
 
-static const hod_recur_rows *rows_for(hod_dtype dtype)
+const hod_recur_rows *hod__recur_rows(hod_dtype dtype)
 {
-    if (dtype == HOD_F64)
-        return &hod__recur_f64;
-#ifdef __x86_64__
-    if (hod__cpu_level() > 0)
-        return hod__cpu_level() == 2 ? &hod__recur_v4 : &hod__recur_v3;
-#endif
-    return &hod__recur_plain;
+    static const hod_recur_rows *const f32[] = {HOD_ROW_SETS(hod__recur)};
+    return dtype == HOD_F64 ? &hod__recur_f64 : f32[hod__rows_set()];
 }
 
 static int check_lengths(const hod_op_call *c, rnn_job *job)
@@ -553,7 +549,7 @@ static int eval(const hod_op_call *c, hod_tensor *out, bool back)
     int rc = hod__eval_inputs(c, out, in);
     if (rc == 0 && hod_tensor_numel(out) > 0) {
         const int64_t *steps = in[3]->shape + (back ? 1 : 0);
-        rnn_job job = {.rows = rows_for((hod_dtype)out->dtype), .back = back};
+        rnn_job job = {.rows = hod__recur_rows((hod_dtype)out->dtype), .back = back};
         job.gates = gates_of(c->op);
         job.lstm = job.gates == 4;
         job.reverse = c->attrs->rnn.reverse;

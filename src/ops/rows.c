@@ -27,6 +27,15 @@ const hod_rows *hod__rows(void)
     return rows;
 }
 
+int hod__rows_set(void)
+{
+    const hod_rows *rows = hod__rows();
+    int k = 2;
+    while (hod__rows_of(k) != rows)
+        k--;
+    return k;
+}
+
 void hod__rows_use(const hod_rows *rows)
 {
     atomic_store_explicit(&chosen, rows, memory_order_relaxed);

@@ -83,4 +83,13 @@ const hod_rows *hod__rows(void);
 const hod_rows *hod__rows_of(int k);
 void hod__rows_use(const hod_rows *rows);
 
+/* What has files of its own for the same instruction sets goes by the same choice: the k of
+ * hod__rows(), for a table {HOD_ROW_SETS(hod__pairs)} of hod__pairs_plain and its faster forms. */
+int hod__rows_set(void);
+#ifdef __x86_64__
+#define HOD_ROW_SETS(name) &name##_plain, &name##_v3, &name##_v4
+#else
+#define HOD_ROW_SETS(name) &name##_plain
+#endif
+
 #endif

@@ -1,7 +1,10 @@
 /* Elementwise functions and reductions by their definitions and at their edges; and that the loops
  * compiled for this machine agree with those for any. */
 #include "harness.h"
+#include "ops/attention.h"
 #include "ops/op.h"
+#include "ops/pairs.h"
+#include "ops/recur.h"
 #include "ops/rows.h"
 #include <hod/autograd.h>
 #include <hod/functional.h>
@@ -400,6 +403,20 @@ TEST(ops_rows_reduce_the_same_for_every_instruction_set)
     hod__rows_use(NULL);
     for (int k = 1; k < n; k++)
         CHECK(whole[k] == whole[0] && row[k] == row[0] && column[k] == column[0]);
+}
+
+TEST(ops_rows_are_chosen_once_for_all)
+{
+    static const hod_pair_rows *const pairs[] = {HOD_ROW_SETS(hod__pairs)};
+    static const hod_recur_rows *const recur[] = {HOD_ROW_SETS(hod__recur)};
+    static const attention_kernels *const attention[] = {HOD_ROW_SETS(hod__attention)};
+    for (int k = 0; k < HOD_COUNT(pairs) && hod__rows_of(k); k++) {
+        hod__rows_use(hod__rows_of(k));
+        CHECK(hod__pairs_rows(HOD_F32) == pairs[k] && hod__pairs_rows(HOD_F64) == &hod__pairs_f64);
+        CHECK(hod__recur_rows(HOD_F32) == recur[k] && hod__recur_rows(HOD_F64) == &hod__recur_f64);
+        CHECK(hod__attention_kernels(HOD_F32) == attention[k]);
+    }
+    hod__rows_use(NULL);
 }
 
 /* A constant lies in words of 8 bytes, and in what is left of one; strided it is written element by
