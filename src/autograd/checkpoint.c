@@ -101,9 +101,12 @@ static const char *name_of(hod_op op)
 
 static uint64_t hash_attrs(const hod_op_call *c)
 {
-    return c->op == HOD_OPS || !c->attrs
-               ? 0
-               : hod__hash(c->attrs, hod__attrs_info[hod__op_info[c->op].attrs].bytes, 0);
+    if (c->op == HOD_OPS)
+        return 0;
+    hod_attrs_kind kind = hod__op_info[c->op].attrs;
+    hod_attrs value;
+    hod__attrs_copy(kind, &value, c->attrs);
+    return hod__hash(&value, hod__attrs_info[kind].bytes, 0);
 }
 
 int hod__checkpoint_step(const hod_op_call *call, const hod_tensor *out)

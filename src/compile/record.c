@@ -283,10 +283,11 @@ static int append_op(hod_trace_call *k, const hod_op_call *c, int32_t *in, hod_t
     int32_t v = effect ? HOD_NO_VALUE : new_result(k, s, c, in, out);
     if (!effect && v == HOD_NO_VALUE)
         return -1;
-    size_t bytes = c->attrs ? hod__attrs_info[hod__op_info[c->op].attrs].bytes : 0;
-    if (hod__op_info[c->op].attrs == HOD_ATTRS_none)
-        bytes = 0;
-    hod_entry *e = hod__segment_entry(s, HOD_ENTRY_OP, c->n, in, c->attrs, bytes);
+    hod_attrs_kind kind = hod__op_info[c->op].attrs;
+    size_t bytes = c->attrs && kind != HOD_ATTRS_none ? hod__attrs_info[kind].bytes : 0;
+    hod_attrs attrs;
+    hod__attrs_copy(kind, &attrs, c->attrs);
+    hod_entry *e = hod__segment_entry(s, HOD_ENTRY_OP, c->n, in, &attrs, bytes);
     if (!e)
         return -1;
     e->op = (int16_t)c->op;

@@ -120,8 +120,8 @@ static bool match_op(hod_trace_call *k, hod_segment *s, const hod_op_call *c)
     if (k->cursor >= s->n || e->kind != HOD_ENTRY_OP || e->op != (int16_t)c->op || e->n != c->n ||
         e->grad != hod__tape_listens())
         return false;
-    if (e->bytes &&
-        (!c->attrs || memcmp(s->attrs + (int64_t)e->attrs * 8, c->attrs, e->bytes) != 0))
+    const void *attrs = s->attrs + (int64_t)e->attrs * 8;
+    if (e->bytes && (!c->attrs || !hod__attrs_equal(hod__op_info[c->op].attrs, attrs, c->attrs)))
         return false;
     const int32_t *in = s->in + e->in;
     uint64_t wants = 0;

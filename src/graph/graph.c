@@ -12,7 +12,6 @@
  * pass has to keep, and counting uses is one walk.
  */
 #include "graph/graph.h"
-#include "graph/node_attrs.h"
 
 hod_graph *hod__graph_new(const char *name)
 {

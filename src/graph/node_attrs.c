@@ -1,53 +1,9 @@
-/* Attributes of nodes, driven by the field table that ops makes from attrs.def.
- *
- * A struct's padding and the unused tail of a hod_shape are not part of its value. Everything that
- * enters a graph is copied field by field into zeroed memory once; from then on comparing and
- * hashing are memcmp and a hash of bytes.
- */
+/* Attributes of nodes as text, driven by the field table that ops makes from attrs.def. */
 #include "graph/node_attrs.h"
 
 #include <locale.h>
 #include <math.h>
 #include <stdio.h>
-
-static const size_t field_bytes[] = {
-    [HOD_ATTR_INT] = sizeof(int64_t),      [HOD_ATTR_REAL] = sizeof(double),
-    [HOD_ATTR_FLAG] = sizeof(bool),        [HOD_ATTR_TYPE] = sizeof(hod_dtype),
-    [HOD_ATTR_DIMS] = sizeof(uint32_t),    [HOD_ATTR_SIZES] = sizeof(hod_shape),
-    [HOD_ATTR_PAIR] = 2 * sizeof(int64_t), [HOD_ATTR_QUAD] = 4 * sizeof(int64_t),
-};
-
-static void copy_sizes(hod_shape *dst, const hod_shape *src)
-{
-    dst->n = src->n;
-    for (int i = 0; i < HOD_MIN(src->n, HOD_MAX_DIMS); i++)
-        dst->d[i] = src->d[i];
-}
-
-void hod__attrs_copy(hod_attrs_kind kind, hod_attrs *dst, const hod_attrs *src)
-{
-    hod_attrs copy;
-    memset(&copy, 0, sizeof copy);
-    const hod_attrs_info *info = &hod__attrs_info[kind];
-    for (int i = 0; src && i < info->n; i++) {
-        const hod_attr_field *f = &info->fields[i];
-        char *to = (char *)&copy + f->offset;
-        const char *from = (const char *)src + f->offset;
-        if (f->type == HOD_ATTR_SIZES)
-            copy_sizes((hod_shape *)(void *)to, (const hod_shape *)(const void *)from);
-        else
-            memcpy(to, from, field_bytes[f->type]);
-        double real = 0;
-        if (f->type == HOD_ATTR_REAL && memcpy(&real, to, sizeof real) && isnan(real))
-            memcpy(to, &(double){(double)NAN}, sizeof real); /* equal attributes, equal bytes */
-    }
-    memcpy(dst, &copy, sizeof copy);
-}
-
-bool hod__attrs_equal(hod_attrs_kind kind, const hod_attrs *a, const hod_attrs *b)
-{
-    return memcmp(a, b, hod__attrs_info[kind].bytes) == 0;
-}
 
 const hod_attr_field *hod__attrs_field(hod_attrs_kind kind, const char *name, size_t n)
 {
@@ -127,7 +83,7 @@ static void print_field(const hod_attr_field *f, const void *at, hod_text *out)
         uint32_t dims;
         hod_shape sizes;
     } v = {{0}};
-    memcpy(&v, at, field_bytes[f->type]);
+    memcpy(&v, at, f->bytes);
     hod__text(out, "%s=", f->name);
     switch (f->type) {
     case HOD_ATTR_INT: hod__text(out, "%lld", (long long)v.i[0]); break;
@@ -149,7 +105,7 @@ void hod__attrs_print(hod_attrs_kind kind, const hod_attrs *attrs, hod_text *out
     for (int i = 0; i < info->n; i++) {
         const hod_attr_field *f = &info->fields[i];
         const char *at = (const char *)attrs + f->offset;
-        if (memcmp(at, zero, field_bytes[f->type]) == 0)
+        if (memcmp(at, zero, f->bytes) == 0)
             continue;
         hod__text(out, "%s", before);
         print_field(f, at, out);

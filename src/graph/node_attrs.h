@@ -1,19 +1,11 @@
-/* Attributes of nodes as data: copied, compared, printed and parsed through hod__attrs_info alone,
- * so that a new parameter of an operator is one word in attrs.def.
- *
- *     hod__attrs_copy(info->attrs, &node->attrs, attrs);      // padding becomes zero
- *     if (hod__attrs_equal(info->attrs, &a->attrs, &b->attrs)) ...
+/* Attributes of nodes as text: printed and parsed through hod__attrs_info alone, so that a new
+ * parameter of an operator is one word in attrs.def. Those of a node are a hod__attrs_copy.
  */
 #ifndef HOD_GRAPH_NODE_ATTRS_H
 #define HOD_GRAPH_NODE_ATTRS_H
 
 #include "ops/op.h"
 
-/* Copies field by field into a zeroed union, unused sizes included, so that equal attributes are
- * equal bytes. src may be NULL: all zero. */
-void hod__attrs_copy(hod_attrs_kind kind, hod_attrs *dst, const hod_attrs *src);
-/* Both made by hod__attrs_copy. */
-bool hod__attrs_equal(hod_attrs_kind kind, const hod_attrs *a, const hod_attrs *b);
 /* Appends " {value=0.5, shape=(2,3)}": fields that are not zero, nothing when all are. */
 void hod__attrs_print(hod_attrs_kind kind, const hod_attrs *attrs, hod_text *out);
 /* The field of that name, n bytes long, or NULL. */

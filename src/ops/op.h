@@ -49,7 +49,8 @@ typedef enum hod_attrs_kind {
 #include "ops/attrs.def"
 #undef ATTRS
 
-/* Zeroed before it is filled, so that memcmp and hashing see no padding. */
+/* Padding and the unused tail of a hod_shape are no part of the value: hod__attrs_equal and, to
+ * hash or keep one, hod__attrs_copy. */
 typedef union hod_attrs {
 #define ATTRS(kind, fields) hod_attrs_##kind kind;
 #include "ops/attrs.def"
@@ -79,15 +80,20 @@ typedef struct hod_attr_field {
     const char *name;
     hod_attr_type type;
     size_t offset; /* in hod_attrs */
+    size_t bytes;
 } hod_attr_field;
 
 typedef struct hod_attrs_info {
     const char *name;
-    size_t bytes; /* sizeof the struct: what to compare, copy and hash */
+    size_t bytes; /* sizeof the struct */
     const hod_attr_field *fields;
     int n;
 } hod_attrs_info;
 extern const hod_attrs_info hod__attrs_info[HOD_ATTRS_KINDS];
+/* Copies field by field into a zeroed union, so that equal attributes are equal bytes. src may be
+ * NULL: all zero. */
+void hod__attrs_copy(hod_attrs_kind kind, hod_attrs *dst, const hod_attrs *src);
+bool hod__attrs_equal(hod_attrs_kind kind, const hod_attrs *a, const hod_attrs *b);
 
 /* How an operator's result relates to its inputs; passes and emitters ask for nothing else. */
 typedef enum hod_op_class {

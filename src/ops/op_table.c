@@ -8,6 +8,7 @@
  *     PICK2(OF_NODIFF("why"), 0, NULL, rule)  -> HOD_OPF_NODIFF
  */
 #include "ops/fused.h"
+#include <math.h>
 
 #define PLAIN 0
 #define FLOATS HOD_OPF_FLOAT_ONLY
@@ -109,7 +110,8 @@ const hod_op_info hod__op_info[HOD_OPS] = {
 
 /* ---- attributes ---- */
 
-#define FIELD(kind, x, type) {#x, type, offsetof(hod_attrs_##kind, x)},
+#define FIELD(kind, x, type)                                                                       \
+    {#x, type, offsetof(hod_attrs_##kind, x), sizeof((hod_attrs_##kind *)0)->x},
 #define INT(kind, x) FIELD(kind, x, HOD_ATTR_INT)
 #define REAL(kind, x) FIELD(kind, x, HOD_ATTR_REAL)
 #define FLAG(kind, x) FIELD(kind, x, HOD_ATTR_FLAG)
@@ -129,3 +131,41 @@ const hod_attrs_info hod__attrs_info[HOD_ATTRS_KINDS] = {
 #include "ops/attrs.def"
 #undef ATTRS
 };
+
+static void copy_sizes(hod_shape *dst, const hod_shape *src)
+{
+    dst->n = src->n;
+    for (int i = 0; i < HOD_MIN(src->n, HOD_MAX_DIMS); i++)
+        dst->d[i] = src->d[i];
+}
+
+void hod__attrs_copy(hod_attrs_kind kind, hod_attrs *dst, const hod_attrs *src)
+{
+    hod_attrs copy;
+    memset(&copy, 0, sizeof copy);
+    const hod_attrs_info *info = &hod__attrs_info[kind];
+    for (int i = 0; src && i < info->n; i++) {
+        const hod_attr_field *f = &info->fields[i];
+        char *to = (char *)&copy + f->offset;
+        const char *from = (const char *)src + f->offset;
+        if (f->type == HOD_ATTR_SIZES)
+            copy_sizes((hod_shape *)(void *)to, (const hod_shape *)(const void *)from);
+        else
+            memcpy(to, from, f->bytes);
+        double real = 0;
+        if (f->type == HOD_ATTR_REAL && memcpy(&real, to, sizeof real) && isnan(real))
+            memcpy(to, &(double){(double)NAN}, sizeof real); /* equal attributes, equal bytes */
+    }
+    memcpy(dst, &copy, sizeof copy);
+}
+
+/* Nearly always the bytes decide. */
+bool hod__attrs_equal(hod_attrs_kind kind, const hod_attrs *a, const hod_attrs *b)
+{
+    hod_attrs x, y;
+    if (memcmp(a, b, hod__attrs_info[kind].bytes) == 0)
+        return true;
+    hod__attrs_copy(kind, &x, a);
+    hod__attrs_copy(kind, &y, b);
+    return memcmp(&x, &y, sizeof x) == 0;
+}

@@ -268,6 +268,31 @@ TEST(compile_attribute_change_is_seen)
     net_free(&a);
 }
 
+/* A shape with something else behind its sizes every time. */
+static int ragged(void *job, hod_tensor *const *in, hod_tensor **out)
+{
+    hod_shape s;
+    memset(&s, ++*(int *)job, sizeof s);
+    s.n = 1;
+    s.d[0] = 3;
+    out[0] = hod_add(hod_expand(in[0], s), hod_full(HOD_F32, s, 2));
+    return 0;
+}
+
+TEST(compile_what_is_behind_the_sizes_is_no_change)
+{
+    HOD_SCOPE(s);
+    int calls = 0;
+    hod_fn *f = hod_compile(ragged, &calls, .inputs = 1, .outputs = 1);
+    for (int i = 0; i < 4; i++) {
+        hod_tensor *x = hod_full(HOD_F32, HOD_SHAPE(), i), *y;
+        CHECK(hod_fn_call(f, &x, &y) == 0);
+        NEAR(hod_item(hod_sum(y)), 3 * (i + 2), 0);
+    }
+    EQ_INT(hod_fn_report(f).traces, 1);
+    hod_fn_free(f);
+}
+
 TEST(compile_dropout_toggles_and_draws_anew)
 {
     HOD_SCOPE(s);

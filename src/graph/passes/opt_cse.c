@@ -9,7 +9,6 @@
  * never merged. What is equal but read from far away is merged as well: a later pass that wants to
  * recompute instead of keep duplicates on purpose, and runs after this one.
  */
-#include "graph/node_attrs.h"
 #include "graph/passes.h"
 #include "graph/rewrite.h"
 
