@@ -64,8 +64,7 @@ static int append(struct hod_grad_meta *m, hod_tensor *index, hod_tensor *g)
 /* Zeros of this shape, with rows of `values` added at `rows`. */
 static hod_tensor *added_at(hod_tensor *values, hod_tensor *rows, hod_shape shape)
 {
-    hod_attrs a;
-    memset(&a, 0, sizeof a);
+    HOD_ATTRS(a);
     a.shape.shape = shape;
     return hod__op(HOD_OP_embedding_back, &a, 2, (hod_tensor *[]){values, rows});
 }

@@ -44,8 +44,7 @@ static int check_dropout(const hod_op_call *c, const hod_meta *in, const int64_t
                            hod__op_name(c), a->dropout);
     if (a->dropout == 0)
         return 0;
-    hod_attrs draws;
-    memset(&draws, 0, sizeof draws);
+    HOD_ATTRS(draws);
     draws.uniform.shape = hod_shape_of(4, scores);
     hod_meta out;
     return hod__op_shape(HOD_OP_uniform, &draws, 2, in + before, &out);
@@ -172,7 +171,7 @@ static hod_tensor *probabilities(hod_tensor *q, hod_tensor *k, hod_tensor *mask,
     s = s ? hod_mul_scalar(s, a->scale) : NULL;
     if (!s)
         return NULL;
-    hod_tensor *none = hod_full((hod_dtype)s->dtype, HOD_SHAPE(), -(double)INFINITY);
+    hod_tensor *none = hod__number(s, -(double)INFINITY);
     if (mask->ndim > 0)
         s = mask->dtype == HOD_BOOL ? hod_where(mask, s, none) : hod_add(s, mask);
     if (s && a->causal) {
@@ -188,7 +187,7 @@ static hod_tensor *dropped(hod_tensor *p, hod_tensor *draws, const hod_attrs_att
 {
     if (!p || a->dropout == 0)
         return p;
-    hod_tensor *zero = hod_full((hod_dtype)p->dtype, HOD_SHAPE(), 0);
+    hod_tensor *zero = hod__number(p, 0);
     return hod_where(hod_ge_scalar(draws, a->dropout), hod_mul_scalar(p, 1 / (1 - a->dropout)),
                      zero);
 }
@@ -208,8 +207,7 @@ static hod_tensor *draws_of(const hod_vjp *v)
     const hod_attrs_attention *a = &v->attrs->attention;
     if (a->dropout == 0)
         return NULL;
-    hod_attrs draws;
-    memset(&draws, 0, sizeof draws);
+    HOD_ATTRS(draws);
     const int64_t *q = v->meta[0].shape, *k = v->meta[1].shape;
     draws.uniform.shape = HOD_SHAPE(q[0], q[1], q[2], k[2]);
     draws.uniform.stream = a->stream;
@@ -335,8 +333,7 @@ static hod_tensor *attend(hod_tensor *q, hod_tensor *k, hod_tensor *v, hod_tenso
                         o.dropout);
     if (!isfinite(o.scale))
         return HOD_FAIL(ARGUMENT, "attention: scale %g, must be finite", o.scale);
-    hod_attrs a;
-    memset(&a, 0, sizeof a);
+    HOD_ATTRS(a);
     a.attention.causal = o.causal;
     int64_t d = q->shape[q->ndim - 1], e = v->shape[v->ndim - 1];
     a.attention.scale = o.scale != 0 ? o.scale : d > 0 ? 1 / sqrt((double)d) : 1;

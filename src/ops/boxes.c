@@ -70,7 +70,7 @@ static hod_tensor *aspect(const box *b)
     if (!b->h)
         return NULL;
     hod_tensor *flat = hod_eq_scalar(b->h, 0);
-    return hod_atan(hod_div(b->w, hod_where(flat, hod__loss_number(b->h, tiny), b->h)));
+    return hod_atan(hod_div(b->w, hod_where(flat, hod__number(b->h, tiny), b->h)));
 }
 
 /* v = (difference of angles)^2 4 / pi^2, times v / (1 - iou + v), which is held constant. */
@@ -81,7 +81,7 @@ static hod_tensor *skew(const box *a, const box *b, hod_tensor *iou)
     if (!v || !iou)
         return NULL;
     hod_tensor *fixed = hod__stop_gradient(v);
-    hod_tensor *rest = hod_sub(hod__loss_number(iou, 1 + tiny), hod__stop_gradient(iou));
+    hod_tensor *rest = hod_sub(hod__number(iou, 1 + tiny), hod__stop_gradient(iou));
     return hod_mul(hod_div(fixed, hod_add(rest, fixed)), v);
 }
 
@@ -119,5 +119,5 @@ hod_tensor *hod_box_iou(hod_tensor *x, hod_tensor *y, hod_iou_kind kind)
 hod_loss hod_iou_loss(hod_tensor *a, hod_tensor *b, hod_iou_kind kind)
 {
     hod_tensor *iou = hod_box_iou(a, b, kind);
-    return hod__loss_of_elements(iou ? hod_sub(hod__loss_number(iou, 1), iou) : NULL);
+    return hod__loss_of_elements(iou ? hod_sub(hod__number(iou, 1), iou) : NULL);
 }

@@ -15,12 +15,16 @@ hod_tensor *hod_full(hod_dtype dtype, hod_shape shape, double value)
 {
     if (!hod__holds(dtype, value))
         return HOD_FAIL(ARGUMENT, "full: %g is outside %s", value, hod_dtype_name(dtype));
-    hod_attrs a;
-    memset(&a, 0, sizeof a);
+    HOD_ATTRS(a);
     a.full.value = value;
     a.full.dtype = dtype;
     a.full.shape = shape;
     return hod__op(HOD_OP_full, &a, 0, NULL);
+}
+
+hod_tensor *hod__number(const hod_tensor *like, double value)
+{
+    return like ? hod_full((hod_dtype)like->dtype, HOD_SHAPE(), value) : NULL;
 }
 
 hod_tensor *hod_full_like(hod_tensor *x, double value)
@@ -32,8 +36,7 @@ hod_tensor *hod_full_like(hod_tensor *x, double value)
 
 hod_tensor *hod_iota(hod_dtype dtype, hod_shape shape, int dim)
 {
-    hod_attrs a;
-    memset(&a, 0, sizeof a);
+    HOD_ATTRS(a);
     int d = hod__dim("iota", dim, HOD_MAX(shape.n, 1));
     if (d < 0)
         return NULL;
@@ -53,8 +56,7 @@ hod_tensor *hod_uniform(hod_shape shape)
     hod_random_key *k = hod__random();
     if (!k)
         return NULL;
-    hod_attrs a;
-    memset(&a, 0, sizeof a);
+    HOD_ATTRS(a);
     a.uniform.stream = k->stream++;
     a.uniform.shape = shape;
     hod_tensor *index = k->index ? k->index : hod_arange(HOD_I64, shape.n > 0 ? shape.d[0] : 1);
@@ -64,7 +66,7 @@ hod_tensor *hod_uniform(hod_shape shape)
 /* ---- with a number ---- */
 
 /* The number as a 0-d tensor of x's type; f32 when x is of integers and s is none. */
-static hod_tensor *number(hod_tensor *x, double s)
+static hod_tensor *operand(hod_tensor *x, double s)
 {
     if (!x)
         return NULL;
@@ -78,7 +80,7 @@ static hod_tensor *number(hod_tensor *x, double s)
 #define WITH_NUMBER(name)                                                                          \
     hod_tensor *hod_##name##_scalar(hod_tensor *x, double s)                                       \
     {                                                                                              \
-        return hod_##name(x, number(x, s));                                                        \
+        return hod_##name(x, operand(x, s));                                                       \
     }
 WITH_NUMBER(add)
 WITH_NUMBER(sub)
@@ -95,7 +97,7 @@ WITH_NUMBER(ge)
 
 hod_tensor *hod_pow_scalar(hod_tensor *x, double s)
 {
-    return x && s == 2 && hod__is_float(x->dtype) ? hod_square(x) : hod_pow(x, number(x, s));
+    return x && s == 2 && hod__is_float(x->dtype) ? hod_square(x) : hod_pow(x, operand(x, s));
 }
 
 hod_tensor *hod_clamp(hod_tensor *x, double low, double high)
@@ -103,7 +105,7 @@ hod_tensor *hod_clamp(hod_tensor *x, double low, double high)
     if (!(low <= high))
         return HOD_FAIL(ARGUMENT, "clamp: from %g to %g, the first must not be the greater", low,
                         high);
-    return hod_clip(x, number(x, low), number(x, high));
+    return hod_clip(x, operand(x, low), operand(x, high));
 }
 
 hod_tensor *hod_square(hod_tensor *x)

@@ -108,13 +108,12 @@ hod_tensor *hod_ctc_rows_with(hod_tensor *log_p, hod_tensor *target, hod_tensor 
     log_p = one ? hod_unsqueeze(log_p, 1) : log_p;
     hod_tensor *lengths[] = {length_of(input_length), length_of(target_length)};
     hod_tensor *both = hod_stack(2, lengths, 0);
-    hod_attrs a;
-    memset(&a, 0, sizeof a);
+    HOD_ATTRS(a);
     a.ctc.blank = o.blank;
     hod_tensor *rows =
         hod__op(HOD_OP_ctc, &a, 3, (hod_tensor *[]){log_p, hod__cast_to(target, HOD_I64), both});
     if (rows && o.zero_infinity)
-        rows = hod_where(hod_isinf(rows), hod_full((hod_dtype)rows->dtype, HOD_SHAPE(), 0), rows);
+        rows = hod_where(hod_isinf(rows), hod__number(rows, 0), rows);
     if (rows && o.per_label)
         rows = hod_div(rows, hod_cast(hod_maximum_scalar(lengths[1], 1), (hod_dtype)rows->dtype));
     return one ? hod_squeeze(rows, 0) : rows;
@@ -126,7 +125,7 @@ hod_loss hod_ctc_with(hod_tensor *log_p, hod_tensor *target, hod_tensor *input_l
     hod_tensor *rows = hod_ctc_rows_with(log_p, target, input_length, target_length, o);
     hod_loss loss = {hod_sum(rows), NULL};
     if (loss.sum)
-        loss.weight = hod_full((hod_dtype)rows->dtype, HOD_SHAPE(), (double)hod_tensor_numel(rows));
+        loss.weight = hod__number(rows, (double)hod_tensor_numel(rows));
     return loss.weight ? loss : (hod_loss){0};
 }
 

@@ -7,12 +7,6 @@
 
 /* ---- vocabulary ---- */
 
-/* A 0-d constant of like's type: broadcasts against anything. */
-static hod_tensor *number(hod_tensor *like, double value)
-{
-    return like ? hod_full(like->dtype, HOD_SHAPE(), value) : NULL;
-}
-
 static hod_tensor *zero(hod_tensor *g)
 {
     return hod_full_like(g, 0);
@@ -25,7 +19,7 @@ static hod_tensor *scaled(hod_tensor *x, double s)
 
 static hod_tensor *one_minus(hod_tensor *x)
 {
-    return hod_sub(number(x, 1), x);
+    return hod_sub(hod__number(x, 1), x);
 }
 
 static hod_tensor *plus(hod_tensor *x, double s)
@@ -44,7 +38,7 @@ static hod_tensor *soft_slope_b(hod_tensor *g, hod_tensor *a, hod_tensor *b, hod
 {
     hod_tensor *t = hod_mul(a, b);
     hod_tensor *d = hod_sub(hod_mul(a, hod_sigmoid(t)), hod_div(hod_softplus(t), b));
-    return hod_where(hod_gt(t, c), number(g, 0), hod_mul(g, hod_div(d, b)));
+    return hod_where(hod_gt(t, c), hod__number(g, 0), hod_mul(g, hod_div(d, b)));
 }
 
 /* Φ(a) + a φ(a), with the normal distribution's share and density. */
@@ -84,22 +78,22 @@ static hod_tensor *mish_slope(hod_tensor *a)
 static hod_tensor *hardswish_slope(hod_tensor *a)
 {
     hod_tensor *between = plus(scaled(a, 1.0 / 3), 0.5);
-    hod_tensor *upper = hod_where(hod_lt(a, number(a, 3)), between, number(a, 1));
-    return hod_where(hod_le(a, number(a, -3)), number(a, 0), upper);
+    hod_tensor *upper = hod_where(hod_lt(a, hod__number(a, 3)), between, hod__number(a, 1));
+    return hod_where(hod_le(a, hod__number(a, -3)), hod__number(a, 0), upper);
 }
 
 /* g b a^(b-1); 0 where b is 0, also at a = 0. */
 static hod_tensor *pow_slope_a(hod_tensor *g, hod_tensor *a, hod_tensor *b)
 {
-    hod_tensor *slope = hod_mul(b, hod_pow(a, hod_sub(b, number(b, 1))));
-    return hod_mul(g, hod_where(hod_eq(b, number(b, 0)), number(g, 0), slope));
+    hod_tensor *slope = hod_mul(b, hod_pow(a, hod_sub(b, hod__number(b, 1))));
+    return hod_mul(g, hod_where(hod_eq(b, hod__number(b, 0)), hod__number(g, 0), slope));
 }
 
 /* g y log a; 0 where a is 0 and b is not negative (0^b stays 0, or leaps once at b = 0). */
 static hod_tensor *pow_slope_b(hod_tensor *g, hod_tensor *y, hod_tensor *a, hod_tensor *b)
 {
-    hod_tensor *flat = hod_logical_and(hod_eq(a, number(a, 0)), hod_ge(b, number(b, 0)));
-    hod_tensor *base = hod_where(flat, number(a, 1), a); /* no log of 0 behind the where */
+    hod_tensor *flat = hod_logical_and(hod_eq(a, hod__number(a, 0)), hod_ge(b, hod__number(b, 0)));
+    hod_tensor *base = hod_where(flat, hod__number(a, 1), a); /* no log of 0 behind the where */
     return hod_mul(g, hod_mul(y, hod_log(base)));
 }
 
@@ -112,12 +106,12 @@ static hod_tensor *shared(hod_tensor *g, hod_tensor *a, hod_tensor *b)
 /* g where a is the greater of a and b, half of it where they are equal. */
 static hod_tensor *greater_part(hod_tensor *g, hod_tensor *a, hod_tensor *b)
 {
-    return hod_where(hod_lt(a, b), number(g, 0), shared(g, a, b));
+    return hod_where(hod_lt(a, b), hod__number(g, 0), shared(g, a, b));
 }
 
 static hod_tensor *lesser_part(hod_tensor *g, hod_tensor *a, hod_tensor *b)
 {
-    return hod_where(hod_gt(a, b), number(g, 0), shared(g, a, b));
+    return hod_where(hod_gt(a, b), hod__number(g, 0), shared(g, a, b));
 }
 
 /* Of min(max(a, b), c), where equal ones share; bounds that are numbers take no share, and a has
@@ -126,7 +120,7 @@ static hod_tensor *clip_slope(const hod_vjp *v, hod_tensor *g)
 {
     hod_tensor *a = v->x[0], *b = v->x[1], *c = v->x[2];
     if (v->meta[1].ndim == 0 && v->meta[2].ndim == 0)
-        return hod_where(hod_logical_or(hod_le(a, b), hod_ge(a, c)), number(g, 0), g);
+        return hod_where(hod_logical_or(hod_le(a, b), hod_ge(a, c)), hod__number(g, 0), g);
     return greater_part(lesser_part(g, hod_maximum(a, b), c), a, b);
 }
 
@@ -163,12 +157,12 @@ static hod_tensor *prod_slope(const hod_vjp *v, hod_tensor *g)
             dims.d[dims.n++] = i;
     if (v->attrs->reduce.dims == 0)
         return g;
-    hod_tensor *is_zero = hod_eq(a, number(a, 0));
-    hod_tensor *filled = hod_where(is_zero, number(a, 1), a);
+    hod_tensor *is_zero = hod_eq(a, hod__number(a, 0));
+    hod_tensor *filled = hod_where(is_zero, hod__number(a, 1), a);
     hod_tensor *zeros = spread(v, hod_sum_over(is_zero, dims, true));
     hod_tensor *others = hod_div(spread(v, hod_prod_over(filled, dims, true)), filled);
     hod_tensor *alive = hod_eq(zeros, hod_cast(is_zero, HOD_I64)); /* no 0 among the others */
-    return hod_mul(spread(v, g), hod_where(alive, others, number(a, 0)));
+    return hod_mul(spread(v, g), hod_where(alive, others, hod__number(a, 0)));
 }
 
 /* g shared evenly among the elements that equal the extreme. */

@@ -155,11 +155,11 @@ hod_tensor *hod__vjp_scatter(const hod_vjp *v, int i)
     if (i == 0 && p->add)
         return v->g;
     if (i == 0) {
-        hod_tensor *zero = hod_expand(hod_full(v->g->dtype, HOD_SHAPE(), 0), shape_of(&v->meta[2]));
+        hod_tensor *zero = hod_expand(hod__number(v->g, 0), shape_of(&v->meta[2]));
         return hod__op(HOD_OP_scatter, v->attrs, 3, (hod_tensor *[]){v->g, v->x[1], zero});
     }
     hod_tensor *g = hod_gather(v->g, (int)p->dim, v->x[1]);
-    return p->add ? g : hod_where(stays(v), g, hod_full(v->g->dtype, HOD_SHAPE(), 0));
+    return p->add ? g : hod_where(stays(v), g, hod__number(v->g, 0));
 }
 
 hod_tensor *hod__vjp_gather(const hod_vjp *v, int i)

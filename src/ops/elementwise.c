@@ -2,19 +2,19 @@
 #include "ops/rules.h"
 
 /* The parameter as a 0-d tensor of the type that x is computed in. */
-static hod_tensor *number(const hod_tensor *x, double value)
+static hod_tensor *parameter(const hod_tensor *x, double value)
 {
     return hod_full(hod__is_float(x->dtype) ? (hod_dtype)x->dtype : HOD_F32, HOD_SHAPE(), value);
 }
 
 hod_tensor *hod_leaky_relu(hod_tensor *x, double slope)
 {
-    return hod__null("leaky_relu", "x", x) ? NULL : hod_prelu(x, number(x, slope));
+    return hod__null("leaky_relu", "x", x) ? NULL : hod_prelu(x, parameter(x, slope));
 }
 
 hod_tensor *hod_elu(hod_tensor *x, double alpha)
 {
-    return hod__null("elu", "x", x) ? NULL : hod_elu_scaled(x, number(x, alpha));
+    return hod__null("elu", "x", x) ? NULL : hod_elu_scaled(x, parameter(x, alpha));
 }
 
 hod_tensor *hod_relu6(hod_tensor *x)
@@ -29,7 +29,8 @@ hod_tensor *hod_softplus_with(hod_tensor *x, double beta, double threshold)
     if (beta == 0 || beta != beta)
         return HOD_FAIL(ARGUMENT, "softplus: beta %g, must not be 0", beta);
     hod_tensor *c = hod__computed(x);
-    return hod__narrowed_like(hod_softplus_scaled(c, number(c, beta), number(c, threshold)), x);
+    return hod__narrowed_like(hod_softplus_scaled(c, parameter(c, beta), parameter(c, threshold)),
+                              x);
 }
 
 /* x's other bits: against all ones, which are -1 but for u8. */
@@ -42,8 +43,7 @@ hod_tensor *hod_bit_not(hod_tensor *x)
     if (hod__is_float(x->dtype))
         return HOD_FAIL(ARGUMENT, "bit_not: not defined for %s",
                         hod_dtype_name((hod_dtype)x->dtype));
-    return hod_bit_xor(x,
-                       hod_full((hod_dtype)x->dtype, HOD_SHAPE(), x->dtype == HOD_U8 ? 255 : -1));
+    return hod_bit_xor(x, hod__number(x, x->dtype == HOD_U8 ? 255 : -1));
 }
 
 /* ---- draws ---- */
@@ -76,6 +76,6 @@ hod_tensor *hod_dropout(hod_tensor *x, double p)
     if (p == 0)
         return x;
     hod_tensor *kept = hod_ge_scalar(hod_uniform(hod_tensor_shape(x)), p);
-    hod_tensor *zero = hod_full((hod_dtype)x->dtype, HOD_SHAPE(), 0);
+    hod_tensor *zero = hod__number(x, 0);
     return hod_where(kept, p < 1 ? hod_mul_scalar(x, 1 / (1 - p)) : x, zero);
 }

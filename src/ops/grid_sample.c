@@ -173,8 +173,7 @@ static hod_tensor *element(const hod_image_rows *m, hod_tensor *y, hod_tensor *x
     hod_tensor *in_x = hod_logical_and(hod_ge_scalar(x, 0), hod_lt_scalar(x, (double)m->w));
     if (!v)
         return NULL;
-    return hod_where(hod_unsqueeze(hod_logical_and(in_y, in_x), v->ndim - 1), v,
-                     hod_full((hod_dtype)v->dtype, HOD_SHAPE(), 0));
+    return hod_where(hod_unsqueeze(hod_logical_and(in_y, in_x), v->ndim - 1), v, hod__number(v, 0));
 }
 
 /* What the grid's step changes in its places: constant between kinks, so without a history. Inside
@@ -276,8 +275,7 @@ hod_tensor *hod_grid_sample_with(hod_tensor *x, hod_tensor *grid, hod_grid_sampl
         return HOD_FAIL(ARGUMENT, "grid_sample: more places than 64 bits count");
     hod_dtype t = hod__promote(x, grid);
     hod_tensor *c = hod__computed(hod__cast_to(x, t)), *g = hod__computed(hod__cast_to(grid, t));
-    hod_attrs a;
-    memset(&a, 0, sizeof a);
+    HOD_ATTRS(a);
     a.sample.mode = o.mode;
     a.sample.padding = o.padding;
     a.sample.corners = o.align_corners;

@@ -10,8 +10,7 @@ hod_tensor *hod_gather(hod_tensor *x, int dim, hod_tensor *index)
     int d = hod__dim("gather", dim, HOD_MAX(x->ndim, 1));
     if (d < 0)
         return NULL;
-    hod_attrs a;
-    memset(&a, 0, sizeof a);
+    HOD_ATTRS(a);
     a.dim.dim = d;
     return hod__op(HOD_OP_gather, &a, 2, (hod_tensor *[]){x, index});
 }
@@ -55,8 +54,7 @@ static hod_tensor *place(const char *name, hod_tensor *x, int dim, hod_tensor *i
                         HOD_SHAPE_TEXT(index));
     for (int i = 0; i < index->ndim; i++)
         src = hod_slice(src, i, 0, index->shape[i]);
-    hod_attrs a;
-    memset(&a, 0, sizeof a);
+    HOD_ATTRS(a);
     a.place.dim = d;
     a.place.add = add;
     hod_tensor *in[] = {x, index, hod__cast_to(src, (hod_dtype)x->dtype)};
@@ -72,7 +70,7 @@ hod_tensor *hod_scatter_value(hod_tensor *x, int dim, hod_tensor *index, double 
 {
     if (hod__null("scatter_value", "x", x) || hod__null("scatter_value", "index", index))
         return NULL;
-    hod_tensor *src = hod_full((hod_dtype)x->dtype, HOD_SHAPE(), value);
+    hod_tensor *src = hod__number(x, value);
     return hod_scatter(x, dim, index, hod_expand(src, hod_tensor_shape(index)));
 }
 
@@ -122,5 +120,5 @@ hod_tensor *hod_masked_fill(hod_tensor *x, hod_tensor *mask, double value)
 {
     if (hod__null("masked_fill", "x", x) || hod__null("masked_fill", "mask", mask))
         return NULL;
-    return hod_where(mask, hod_full((hod_dtype)x->dtype, HOD_SHAPE(), value), x);
+    return hod_where(mask, hod__number(x, value), x);
 }

@@ -202,7 +202,7 @@ static hod_tensor *at_label(const rows *r, hod_tensor *t)
             label = hod_where(r->counts, label, hod_full(HOD_I64, HOD_SHAPE(), 0));
         return t == r->weight ? hod_embedding(class_row(r), label) : hod_gather(t, 1, label);
     }
-    return hod_sum_keep(hod_where(is_label(r), t, hod__loss_number(r->x, 0)), 1);
+    return hod_sum_keep(hod_where(is_label(r), t, hod__number(r->x, 0)), 1);
 }
 
 /* Rows back in the target's shape. */
@@ -219,7 +219,7 @@ static hod_tensor *weight_of(const rows *r)
         int64_t n = r->x->shape[0];
         for (int i = 2; i < r->x->ndim; i++)
             n *= r->x->shape[i];
-        return hod__loss_number(r->x, (double)n);
+        return hod__number(r->x, (double)n);
     }
     if (r->all_count)
         return hod_sum(at_label(r, r->weight));
@@ -244,9 +244,9 @@ static hod_tensor *weighted(const rows *r, hod_tensor *t)
 static hod_tensor *log_sum(const rows *r, hod_tensor **z)
 {
     hod_tensor *shift = hod_amax_keep(hod__stop_gradient(r->x), 1);
-    *z = hod_sub(r->x, hod_where(hod_isfinite(shift), shift, hod__loss_number(r->x, 0)));
+    *z = hod_sub(r->x, hod_where(hod_isfinite(shift), shift, hod__number(r->x, 0)));
     if (r->counts)
-        *z = hod_where(r->counts, *z, hod__loss_number(r->x, 0));
+        *z = hod_where(r->counts, *z, hod__number(r->x, 0));
     return hod_log(hod_sum_keep(hod_exp(*z), 1));
 }
 
@@ -272,7 +272,7 @@ static hod_tensor *label_losses(const rows *r)
                                     : hod_sub(sum, hod_mean_keep(z, 1));
         loss = hod_add(hod_mul_scalar(loss, 1 - r->smoothing), hod_mul_scalar(all, r->smoothing));
     }
-    return hod_where(r->counts, loss, hod__loss_number(r->x, 0));
+    return hod_where(r->counts, loss, hod__number(r->x, 0));
 }
 
 static hod_tensor *cross_entropy(rows *r)
@@ -281,8 +281,7 @@ static hod_tensor *cross_entropy(rows *r)
         return soft_losses(r);
     if (!hod__fuses(r->x) || (r->weight && r->weight->requires_grad))
         return label_losses(r);
-    hod_attrs a;
-    memset(&a, 0, sizeof a);
+    HOD_ATTRS(a);
     a.cross_entropy = (hod_attrs_cross_entropy){1, r->ignored, r->smoothing};
     hod_tensor *in[] = {r->x, r->label, r->weight ? class_row(r) : NULL};
     return hod__op(HOD_OP_cross_entropy, &a, r->weight ? 3 : 2, in);
@@ -296,7 +295,7 @@ static hod_tensor *composed_gradient(const hod_vjp *v)
     r.counts = hod_ne_scalar(r.label, (double)a->ignored);
     if (v->n > 2)
         r.weight = class_weights(&r, v->x[2]);
-    hod_tensor *zero = hod__loss_number(r.x, 0), *one = hod__loss_number(r.x, 1);
+    hod_tensor *zero = hod__number(r.x, 0), *one = hod__number(r.x, 1);
     hod_tensor *weight = r.weight ? r.weight : one;
     hod_tensor *q = hod_mul_scalar(hod_where(is_label(&r), weight, zero), 1 - a->smoothing);
     q = hod_add(q, hod_mul_scalar(weight, a->smoothing / (double)r.x->shape[1]));
@@ -345,7 +344,7 @@ static hod_tensor *nll(rows *r, hod_tensor *log_p, hod_tensor *target,
     hod_tensor *loss = hod_neg(at_label(r, r->x));
     if (r->weight)
         loss = hod_mul(loss, at_label(r, r->weight));
-    return r->all_count ? loss : hod_where(r->counts, loss, hod__loss_number(r->x, 0));
+    return r->all_count ? loss : hod_where(r->counts, loss, hod__number(r->x, 0));
 }
 
 hod_tensor *hod_nll_rows_with(hod_tensor *log_p, hod_tensor *target, hod_cross_entropy_options o)
@@ -398,7 +397,7 @@ hod_tensor *hod_distribution_focal_rows(hod_tensor *logits, hod_tensor *target)
     hod_tensor *x = hod__computed(logits);
     hod_tensor *place = hod_unsqueeze(hod__cast_like(hod__stop_gradient(target), x), 1);
     hod_tensor *away = place ? hod_abs(hod_sub(hod_arange((hod_dtype)x->dtype, k), place)) : NULL;
-    hod_tensor *share = away ? hod_relu(hod_sub(hod__loss_number(x, 1), away)) : NULL;
+    hod_tensor *share = away ? hod_relu(hod_sub(hod__number(x, 1), away)) : NULL;
     return hod_cross_entropy_rows(x, share);
 }
 

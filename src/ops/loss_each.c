@@ -76,8 +76,8 @@ static hod_tensor *huber_slope(hod_tensor *x, hod_tensor *t, double delta)
 /* log t, 0 where t is 0. */
 static hod_tensor *some_log(hod_tensor *t)
 {
-    hod_tensor *some = hod_ne(t, hod__loss_number(t, 0));
-    return hod_log(hod_where(some, t, hod__loss_number(t, 1)));
+    hod_tensor *some = hod_ne(t, hod__number(t, 0));
+    return hod_log(hod_where(some, t, hod__number(t, 1)));
 }
 
 static hod_tensor *kl_div(hod_tensor *x, hod_tensor *t, double number)
@@ -95,7 +95,7 @@ static hod_tensor *kl_div_slope(hod_tensor *x, hod_tensor *t, double number)
 static hod_tensor *kl_div_slope_t(hod_tensor *x, hod_tensor *t, double number)
 {
     (void)number;
-    hod_tensor *some = hod__cast_like(hod_ne(t, hod__loss_number(t, 0)), x);
+    hod_tensor *some = hod__cast_like(hod_ne(t, hod__number(t, 0)), x);
     return hod_sub(hod_add(some_log(t), some), x);
 }
 
@@ -123,14 +123,13 @@ static hod_tensor *kl_div_log_slope_t(hod_tensor *x, hod_tensor *t, double numbe
 static hod_tensor *bounded_log(hod_tensor *p)
 {
     hod_tensor *some = hod_gt_scalar(p, HOD_LEAST_PROBABILITY);
-    return hod_where(some, hod_log(hod_where(some, p, hod__loss_number(p, 1))),
-                     hod__loss_number(p, -100));
+    return hod_where(some, hod_log(hod_where(some, p, hod__number(p, 1))), hod__number(p, -100));
 }
 
 static hod_tensor *bce(hod_tensor *p, hod_tensor *t, double number)
 {
     (void)number;
-    hod_tensor *one = hod__loss_number(p, 1);
+    hod_tensor *one = hod__number(p, 1);
     hod_tensor *each =
         hod_add(hod_mul(t, bounded_log(p)), hod_mul(hod_sub(one, t), bounded_log(hod_sub(one, p))));
     return hod_neg(each);
@@ -140,14 +139,14 @@ static hod_tensor *bce(hod_tensor *p, hod_tensor *t, double number)
 static hod_tensor *bounded_inverse(hod_tensor *p)
 {
     hod_tensor *some = hod_gt_scalar(p, HOD_LEAST_PROBABILITY);
-    return hod_where(some, hod_reciprocal(hod_where(some, p, hod__loss_number(p, 1))),
-                     hod__loss_number(p, 0));
+    return hod_where(some, hod_reciprocal(hod_where(some, p, hod__number(p, 1))),
+                     hod__number(p, 0));
 }
 
 static hod_tensor *bce_slope(hod_tensor *p, hod_tensor *t, double number)
 {
     (void)number;
-    hod_tensor *one = hod__loss_number(p, 1);
+    hod_tensor *one = hod__number(p, 1);
     return hod_sub(hod_mul(hod_sub(one, t), bounded_inverse(hod_sub(one, p))),
                    hod_mul(t, bounded_inverse(p)));
 }
@@ -155,14 +154,14 @@ static hod_tensor *bce_slope(hod_tensor *p, hod_tensor *t, double number)
 static hod_tensor *bce_slope_t(hod_tensor *p, hod_tensor *t, double number)
 {
     (void)t, (void)number;
-    return hod_sub(bounded_log(hod_sub(hod__loss_number(p, 1), p)), bounded_log(p));
+    return hod_sub(bounded_log(hod_sub(hod__number(p, 1), p)), bounded_log(p));
 }
 
 /* -t log p - (1 - t) log(1 - p) with both logarithms as softplus, which keeps the digits of a
  * small loss on either side. */
 static hod_tensor *logits_loss(hod_tensor *x, hod_tensor *t)
 {
-    hod_tensor *rest = hod_sub(hod__loss_number(x, 1), t);
+    hod_tensor *rest = hod_sub(hod__number(x, 1), t);
     return hod_add(hod_mul(t, hod_softplus(hod_neg(x))), hod_mul(rest, hod_softplus(x)));
 }
 
@@ -175,7 +174,7 @@ static hod_tensor *bce_with_logits(hod_tensor *x, hod_tensor *t, double number)
 static hod_tensor *bce_with_logits_slope(hod_tensor *x, hod_tensor *t, double number)
 {
     (void)number;
-    hod_tensor *rest = hod_sub(hod__loss_number(x, 1), t);
+    hod_tensor *rest = hod_sub(hod__number(x, 1), t);
     return hod_sub(hod_mul(rest, hod_sigmoid(x)), hod_mul(t, hod_sigmoid(hod_neg(x))));
 }
 
@@ -215,8 +214,7 @@ hod_tensor *hod__loss_slope(hod_element_loss loss, hod_tensor *x, hod_tensor *t,
 static hod_tensor *row(hod_op op, hod_element_loss loss, hod_tensor *x, hod_tensor *t,
                        double number)
 {
-    hod_attrs a;
-    memset(&a, 0, sizeof a);
+    HOD_ATTRS(a);
     a.loss = (hod_attrs_loss){.loss = loss, .number = number};
     return hod__op(op, &a, 2, (hod_tensor *[]){x, t});
 }
@@ -239,7 +237,7 @@ static hod_loss sum_of(hod_element_loss loss, hod_tensor *x, hod_tensor *t, doub
 {
     if (!hod__fuses(x))
         return hod__loss_summed(losses[loss].each(x, t, number), weight);
-    hod_loss l = {row(HOD_OP_loss_sum, loss, x, t, number), hod__loss_number(x, weight)};
+    hod_loss l = {row(HOD_OP_loss_sum, loss, x, t, number), hod__number(x, weight)};
     return l.sum && l.weight ? l : (hod_loss){0};
 }
 
@@ -423,7 +421,7 @@ hod_tensor *hod_focal_each(hod_tensor *x, hod_tensor *target, double alpha, doub
                         gamma);
     if (!prepare("focal", &x, &target))
         return NULL;
-    hod_tensor *rest = hod_sub(hod__loss_number(x, 1), target);
+    hod_tensor *rest = hod_sub(hod__number(x, 1), target);
     hod_tensor *miss =
         hod_add(hod_mul(hod_sigmoid(x), rest), hod_mul(hod_sigmoid(hod_neg(x)), target));
     hod_tensor *each =

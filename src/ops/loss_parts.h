@@ -4,16 +4,10 @@
 
 #include "ops/rules.h"
 
-/* A 0-d constant of like's type. */
-static inline hod_tensor *hod__loss_number(const hod_tensor *like, double value)
-{
-    return hod_full((hod_dtype)like->dtype, HOD_SHAPE(), value);
-}
-
 /* Sums what is left of each loss; NULLs both after an error. */
 static inline hod_loss hod__loss_summed(hod_tensor *each, double weight)
 {
-    hod_loss loss = {hod_sum(each), each ? hod__loss_number(each, weight) : NULL};
+    hod_loss loss = {hod_sum(each), hod__number(each, weight)};
     return loss.sum && loss.weight ? loss : (hod_loss){0};
 }
 

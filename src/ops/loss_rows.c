@@ -37,7 +37,7 @@ hod_tensor *hod_dice_rows(hod_tensor *p, hod_tensor *target, double smooth)
     hod_tensor *all = hod_sum_over(hod_add(x, t), last_dim(), false);
     hod_tensor *share =
         hod_div(hod_add_scalar(hod_mul_scalar(both, 2), smooth), hod_add_scalar(all, smooth));
-    return share ? hod_sub(hod__loss_number(share, 1), share) : NULL;
+    return share ? hod_sub(hod__number(share, 1), share) : NULL;
 }
 
 hod_loss hod_dice(hod_tensor *p, hod_tensor *target, double smooth)
@@ -81,9 +81,9 @@ hod_tensor *hod_cosine_embedding_rows(hod_tensor *a, hod_tensor *b, hod_tensor *
     hod_tensor *cosine = hod_div(dot(a, b), hod_sqrt(hod_mul(aa, bb)));
     if (!cosine)
         return NULL;
-    hod_tensor *zero = hod__loss_number(cosine, 0);
+    hod_tensor *zero = hod__number(cosine, 0);
     hod_tensor *unlike = hod_relu(hod_sub_scalar(cosine, margin));
-    return hod_where(hod_eq_scalar(y, 1), hod_sub(hod__loss_number(cosine, 1), cosine),
+    return hod_where(hod_eq_scalar(y, 1), hod_sub(hod__number(cosine, 1), cosine),
                      hod_where(hod_eq_scalar(y, -1), unlike, zero));
 }
 

@@ -244,8 +244,7 @@ hod_tensor *hod__vjp_norm(const hod_vjp *v, int i)
 
 hod_tensor *hod__norm(hod_tensor *x, hod_tensor *w, hod_tensor *b, hod_attrs_norm norm)
 {
-    hod_attrs a;
-    memset(&a, 0, sizeof a);
+    HOD_ATTRS(a);
     a.norm = norm;
     return hod__op(HOD_OP_norm, &a, b ? 3 : w ? 2 : 1, (hod_tensor *[]){x, w, b});
 }
@@ -253,8 +252,7 @@ hod_tensor *hod__norm(hod_tensor *x, hod_tensor *w, hod_tensor *b, hod_attrs_nor
 hod_tensor *hod__norm_given(hod_tensor *x, hod_tensor *w, hod_tensor *b, hod_tensor *mean,
                             hod_tensor *var, hod_attrs_norm norm)
 {
-    hod_attrs a;
-    memset(&a, 0, sizeof a);
+    HOD_ATTRS(a);
     a.norm = norm;
     a.norm.given = true;
     return hod__op(HOD_OP_norm, &a, 5, (hod_tensor *[]){x, w, b, mean, var});

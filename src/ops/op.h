@@ -56,6 +56,11 @@ typedef union hod_attrs {
 #include "ops/attrs.def"
 #undef ATTRS
 } hod_attrs;
+
+/* Declares attributes that are all zero, to be filled. */
+#define HOD_ATTRS(a)                                                                               \
+    hod_attrs a;                                                                                   \
+    memset(&a, 0, sizeof a)
 #undef INT
 #undef REAL
 #undef FLAG

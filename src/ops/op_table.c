@@ -141,8 +141,7 @@ static void copy_sizes(hod_shape *dst, const hod_shape *src)
 
 void hod__attrs_copy(hod_attrs_kind kind, hod_attrs *dst, const hod_attrs *src)
 {
-    hod_attrs copy;
-    memset(&copy, 0, sizeof copy);
+    HOD_ATTRS(copy);
     const hod_attrs_info *info = &hod__attrs_info[kind];
     for (int i = 0; src && i < info->n; i++) {
         const hod_attr_field *f = &info->fields[i];

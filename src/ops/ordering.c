@@ -18,8 +18,7 @@ static hod_tensor *order(const char *name, hod_tensor *x, int dim, int64_t k, bo
     if (k < 0 || k > size || (x->ndim == 0 && k == 0))
         return HOD_FAIL(ARGUMENT, "%s: k is %lld, dimension %d of %s has %lld", name, (long long)k,
                         d, HOD_SHAPE_TEXT(x), (long long)size);
-    hod_attrs a;
-    memset(&a, 0, sizeof a);
+    HOD_ATTRS(a);
     a.order.dim = d;
     a.order.k = k;
     a.order.descending = descending;
@@ -57,8 +56,7 @@ hod_tensor *hod_searchsorted(hod_tensor *sorted, hod_tensor *values, bool right)
     if (hod__null("searchsorted", "sorted", sorted) || hod__null("searchsorted", "values", values))
         return NULL;
     hod_dtype t = hod__promote(sorted, values);
-    hod_attrs a;
-    memset(&a, 0, sizeof a);
+    HOD_ATTRS(a);
     a.search.right = right;
     hod_tensor *in[] = {hod__cast_to(sorted, t), hod__cast_to(values, t)};
     return hod__op(HOD_OP_searchsorted, &a, 2, in);
@@ -69,8 +67,7 @@ hod_tensor *hod_searchsorted(hod_tensor *sorted, hod_tensor *values, bool right)
 /* `places` rows of indices where x is not 0. */
 static hod_tensor *first_nonzero(hod_tensor *x, int64_t n)
 {
-    hod_attrs a;
-    memset(&a, 0, sizeof a);
+    HOD_ATTRS(a);
     a.count.n = n;
     return hod__op(HOD_OP_nonzero, &a, 1, &x);
 }
@@ -183,8 +180,7 @@ static hod_tensor *bins(hod_tensor *x, hod_tensor *weights, int64_t least)
             VALUE, "bincount: of numbers from %lld to %lld, wanted 0 or more, and memory for all",
             (long long)low, (long long)high);
     size = HOD_MAX(size, high + 1);
-    hod_attrs a;
-    memset(&a, 0, sizeof a);
+    HOD_ATTRS(a);
     a.scatter.shape = HOD_SHAPE(size);
     return hod__op(HOD_OP_scatter_add, &a, 2, (hod_tensor *[]){weights, x});
 }
@@ -243,8 +239,7 @@ static hod_unique_values unique_by_order(hod_tensor *x, hod_tensor *line)
         2,
         (hod_tensor *[]){hod_slice(begin, 0, 1, k), hod_full(HOD_I64, HOD_SHAPE(k > 0), (double)n)},
         0);
-    hod_attrs a;
-    memset(&a, 0, sizeof a);
+    HOD_ATTRS(a);
     hod_tensor *run = hod_sub_scalar(hod_cumsum(begins, 0), 1);
     hod_tensor *in[] = {hod_full(HOD_I64, HOD_SHAPE(n), 0), s.indices, run};
     hod_tensor *inverse = hod__op(HOD_OP_scatter, &a, 3, in);
@@ -281,8 +276,7 @@ hod_tensor *hod_nms(hod_tensor *boxes, hod_tensor *scores, double threshold)
         scores->shape[0] != boxes->shape[0])
         return HOD_FAIL(ARGUMENT, "nms: boxes %s with scores %s", HOD_SHAPE_TEXT(boxes),
                         HOD_SHAPE_TEXT(scores));
-    hod_attrs a;
-    memset(&a, 0, sizeof a);
+    HOD_ATTRS(a);
     a.nms.threshold = threshold;
     hod_tensor *b = hod__computed(boxes);
     hod_tensor *best = hod_argsort(scores, 0, true), *sorted = hod_embedding(b, best);

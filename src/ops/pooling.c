@@ -164,8 +164,7 @@ static hod_tensor *adapt(const char *name, hod_tensor *x, const int64_t out[2], 
         hod_pool2d_options o = {.kernel_hw = {kh, kw}};
         return greatest ? hod_max_pool2d_with(x, o) : hod_avg_pool2d_with(x, o);
     }
-    hod_attrs a;
-    memset(&a, 0, sizeof a);
+    HOD_ATTRS(a);
     memcpy(a.pool.bins, out, sizeof a.pool.bins);
     return hod__op(greatest ? HOD_OP_max_pool2d : HOD_OP_avg_pool2d, &a, 1, &x);
 }

@@ -8,8 +8,7 @@
 
 static hod_tensor *matmul(hod_tensor *a, hod_tensor *b, bool tb, bool wide)
 {
-    hod_attrs attrs;
-    memset(&attrs, 0, sizeof attrs);
+    HOD_ATTRS(attrs);
     attrs.matmul.tb = tb;
     attrs.matmul.wide = wide && a && hod__is_half(a->dtype);
     return hod__op(HOD_OP_matmul, &attrs, 2, (hod_tensor *[]){a, b});
@@ -239,8 +238,7 @@ hod_tensor *hod_conv_transpose2d_with(hod_tensor *x, hod_tensor *w, hod_conv_tra
     if (hod__null("conv_transpose2d", "x", x) || hod__null("conv_transpose2d", "w", w) ||
         (!o.bias && !hod__options_hold()))
         return NULL;
-    hod_attrs a;
-    memset(&a, 0, sizeof a);
+    HOD_ATTRS(a);
     int64_t more[2];
     stretch s[2];
     hod__both_ways(o.stride, o.stride_hw, 1, a.conv.stride);
@@ -315,8 +313,7 @@ hod_tensor *hod_conv2d_with(hod_tensor *x, hod_tensor *w, hod_conv2d_options o)
     if (hod__null("conv2d", "x", x) || hod__null("conv2d", "w", w) ||
         (!o.bias && !hod__options_hold()))
         return NULL;
-    hod_attrs a;
-    memset(&a, 0, sizeof a);
+    HOD_ATTRS(a);
     hod__both_ways(o.stride, o.stride_hw, 1, a.conv.stride);
     hod__both_ways(o.dilation, o.dilation_hw, 1, a.conv.dilation);
     hod__four_sides(o.padding, o.padding_tlbr, a.conv.padding);

@@ -131,8 +131,7 @@ int hod_chunk(hod_tensor *x, int dim, int n, hod_tensor **parts)
 /* Concatenates up to HOD_OP_MAX_INPUTS at once, more in rounds. */
 static hod_tensor *concat_some(int n, hod_tensor *const *x, int dim)
 {
-    hod_attrs a;
-    memset(&a, 0, sizeof a);
+    HOD_ATTRS(a);
     a.dim.dim = dim;
     if (n <= HOD_OP_MAX_INPUTS)
         return n == 1 ? x[0] : hod__op(HOD_OP_concat, &a, n, x);
@@ -202,8 +201,7 @@ hod_tensor *hod_flip_over(hod_tensor *x, hod_shape dims)
 {
     if (hod__null("flip", "x", x))
         return NULL;
-    hod_attrs a;
-    memset(&a, 0, sizeof a);
+    HOD_ATTRS(a);
     if (hod__dim_bits("flip", &dims, x->ndim, &a.flip.dims) != 0)
         return NULL;
     return a.flip.dims ? hod__op(HOD_OP_flip, &a, 1, &x) : x;
@@ -219,8 +217,7 @@ hod_tensor *hod_roll(hod_tensor *x, int64_t shift, int dim)
     int64_t size = x->shape[d], by = size ? (shift % size + size) % size : 0;
     if (by == 0)
         return x;
-    hod_attrs a;
-    memset(&a, 0, sizeof a);
+    HOD_ATTRS(a);
     a.roll = (hod_attrs_roll){d, by};
     if (hod__fuses(x))
         return hod__op(HOD_OP_roll, &a, 1, &x);
@@ -318,8 +315,7 @@ hod_tensor *hod_windows(hod_tensor *x, int dim, int64_t size, int64_t step)
     int d = hod__dim("windows", dim, x->ndim);
     if (d < 0)
         return NULL;
-    hod_attrs a;
-    memset(&a, 0, sizeof a);
+    HOD_ATTRS(a);
     a.windows = (hod_attrs_windows){d, size, step, x->shape[d]};
     return hod_movedim(hod__op(HOD_OP_windows, &a, 1, &x), d + 1, -1);
 }
@@ -333,8 +329,7 @@ static hod_tensor *triangle(const char *name, hod_tensor *x, int64_t diagonal, b
     if (x->ndim < 2)
         return HOD_FAIL(ARGUMENT, "%s: %s is no matrix", name, HOD_SHAPE_TEXT(x));
     int64_t rows = x->shape[x->ndim - 2], columns = x->shape[x->ndim - 1];
-    hod_attrs a;
-    memset(&a, 0, sizeof a);
+    HOD_ATTRS(a);
     a.triangle.diagonal = HOD_MAX(HOD_MIN(diagonal, columns + 1), -rows - 1);
     a.triangle.upper = upper;
     return hod__op(HOD_OP_triangle, &a, 1, &x);
@@ -364,8 +359,7 @@ hod_tensor *hod_pad(hod_tensor *x, int dim, int64_t before, int64_t after, doubl
         __builtin_add_overflow(padded, after, &padded))
         return HOD_FAIL(ARGUMENT, "pad: by %lld and %lld%s", (long long)before, (long long)after,
                         before < 0 || after < 0 ? ", must not be negative" : ": too large");
-    hod_attrs a;
-    memset(&a, 0, sizeof a);
+    HOD_ATTRS(a);
     if (value == 0) {
         a.unslice = (hod_attrs_unslice){d, before, 1, padded};
         return hod__op(HOD_OP_unslice, &a, 1, &x);
@@ -386,8 +380,7 @@ hod_tensor *hod_pad_around(hod_tensor *x, hod_shape before, hod_shape after, hod
     if (before.n != x->ndim || after.n != x->ndim || (unsigned)mode >= HOD_PAD_MODES)
         return HOD_FAIL(ARGUMENT, "pad: %d and %d numbers, mode %d, for %s", before.n, after.n,
                         (int)mode, HOD_SHAPE_TEXT(x));
-    hod_attrs a;
-    memset(&a, 0, sizeof a);
+    HOD_ATTRS(a);
     a.pad.before.n = a.pad.shape.n = before.n;
     a.pad.mode = mode;
     a.pad.value = mode == HOD_PAD_CONSTANT ? value : 0;
@@ -423,8 +416,7 @@ hod_tensor *hod_unfold2d_with(hod_tensor *x, hod_unfold2d_options o)
 {
     if (hod__null("unfold2d", "x", x))
         return NULL;
-    hod_attrs a;
-    memset(&a, 0, sizeof a);
+    HOD_ATTRS(a);
     fill_unfold(&o, &a.unfold);
     if (x->ndim == 4)
         memcpy(a.unfold.image, x->shape + 2, sizeof a.unfold.image);
@@ -433,8 +425,7 @@ hod_tensor *hod_unfold2d_with(hod_tensor *x, hod_unfold2d_options o)
 
 hod_tensor *hod_fold2d_with(hod_tensor *x, int64_t h, int64_t w, hod_unfold2d_options o)
 {
-    hod_attrs a;
-    memset(&a, 0, sizeof a);
+    HOD_ATTRS(a);
     fill_unfold(&o, &a.unfold);
     a.unfold.image[0] = h;
     a.unfold.image[1] = w;

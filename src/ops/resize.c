@@ -259,8 +259,7 @@ hod_tensor *hod_interpolate_with(hod_tensor *x, hod_interpolate_options o)
     if (linear && !hod__is_float(x->dtype))
         return HOD_FAIL(ARGUMENT, "interpolate: linear is not defined for %s",
                         hod_dtype_name((hod_dtype)x->dtype));
-    hod_attrs a;
-    memset(&a, 0, sizeof a);
+    HOD_ATTRS(a);
     const side *rows = &s[0], *columns = &s[x->ndim - 3];
     bool image = x->ndim == 4;
     a.resize.size[0] = image ? rows->out : 1;

@@ -73,7 +73,7 @@ static hod_tensor *masked(const stack *s, hod_tensor *y)
         return y;
     hod_tensor *t = hod_iota(HOD_I64, HOD_SHAPE(y->shape[0], 1, 1), 0);
     hod_tensor *inside = hod_lt(t, hod_reshape(s->lengths, HOD_SHAPE(1, s->n, 1)));
-    return hod_where(inside, y, hod_full((hod_dtype)y->dtype, HOD_SHAPE(), 0));
+    return hod_where(inside, y, hod__number(y, 0));
 }
 
 /* All layers over x (T,N,I); states go to h[] and c[]. */
@@ -86,8 +86,7 @@ static hod_tensor *run_layers(const stack *s, hod_tensor *x, const hod_rnn_weigh
         hod_tensor *y[2] = {NULL};
         for (int64_t d = 0; d < s->directions && x; d++) {
             int64_t k = layer * s->directions + d;
-            hod_attrs a;
-            memset(&a, 0, sizeof a);
+            HOD_ATTRS(a);
             a.rnn.reverse = d == 1;
             a.rnn.at_rest = !s->h;
             run r = s->gates == 4 ? run_lstm(s, &a, x, &w[k], k) : run_gru(s, &a, x, &w[k], k);

@@ -54,8 +54,7 @@ static int place_samples(hod_tensor *begin, hod_tensor *end, int64_t size, int64
     at = hod_maximum_scalar(at, 0);
     double last = (double)(size - 1);
     s->low = hod_minimum_scalar(hod_floor(at), last);
-    s->part =
-        hod_where(hod_ge_scalar(s->low, last), hod_full(t, HOD_SHAPE(), 0), hod_sub(at, s->low));
+    s->part = hod_where(hod_ge_scalar(s->low, last), hod__number(bin, 0), hod_sub(at, s->low));
     return s->part && s->counts ? 0 : -1;
 }
 
@@ -79,10 +78,9 @@ static hod_tensor *bin_means(const hod_image_rows *m, const samples *sy, const s
     hod_tensor *wy = hod__share(along(sy->part, false), ky);
     hod_tensor *wx = hod__share(along(sx->part, true), kx);
     hod_tensor *counts = hod_logical_and(along(sy->counts, false), along(sx->counts, true));
-    hod_tensor *w =
-        hod_where(counts, hod_mul(wy, wx), hod_full((hod_dtype)sy->part->dtype, HOD_SHAPE(), 0));
+    hod_tensor *w = hod_where(counts, hod_mul(wy, wx), hod__number(sy->part, 0));
     v = hod_mul(v, hod__cast_to(hod_unsqueeze(w, 7), t));
-    v = hod_where(hod_unsqueeze(counts, 5), v, hod_full(t, HOD_SHAPE(), 0));
+    v = hod_where(hod_unsqueeze(counts, 5), v, hod__number(m->rows, 0));
     hod_tensor *number = hod__cast_to(hod_mul(sy->number, sx->number), t); /* (K,1,1) */
     return hod_div(hod_sum_over(v, HOD_SHAPE(0, 1, 4, 6), false), hod_unsqueeze(number, 3));
 }

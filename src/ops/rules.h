@@ -69,6 +69,8 @@ static inline bool hod__options_hold(void)
  * neither is. One that is 0 among those given apart stays 0. */
 void hod__both_ways(int64_t both, const int64_t apart[2], int64_t least, int64_t out[2]);
 void hod__four_sides(int64_t all, const int64_t apart[4], int64_t out[4]);
+/* A 0-d constant of like's type; NULL in, NULL out. */
+hod_tensor *hod__number(const hod_tensor *like, double value);
 /* Can an element of this type be `value`? */
 bool hod__holds(hod_dtype dtype, double value);
 /* Fills the one open size (-1) of a shape of n elements. The product of the others where it does

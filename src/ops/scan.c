@@ -103,8 +103,7 @@ static hod_tensor *scanned(hod_op op, hod_tensor *x, int64_t dim, bool reverse)
         return NULL;
     if (!hod__is_float(x->dtype))
         x = hod__cast_to(x, HOD_I64);
-    hod_attrs a;
-    memset(&a, 0, sizeof a);
+    HOD_ATTRS(a);
     a.scan.dim = dim;
     a.scan.reverse = reverse;
     return hod__op(op, &a, 1, &x);
@@ -146,8 +145,8 @@ hod_tensor *hod__vjp_cumprod(const hod_vjp *v, int i)
     hod_tensor *x = v->x[0], *g = v->g;
     int64_t dim = v->attrs->scan.dim;
     bool reverse = v->attrs->scan.reverse;
-    hod_tensor *one = x ? hod_full((hod_dtype)x->dtype, HOD_SHAPE(), 1) : NULL;
-    hod_tensor *nothing = x ? hod_full((hod_dtype)x->dtype, HOD_SHAPE(), 0) : NULL;
+    hod_tensor *one = hod__number(x, 1);
+    hod_tensor *nothing = hod__number(x, 0);
     hod_tensor *is_zero = hod_eq(x, nothing);
     hod_tensor *zeros = scanned(HOD_OP_cumsum, is_zero, dim, reverse);
     hod_tensor *first = hod_logical_and(is_zero, hod_eq_scalar(zeros, 1));

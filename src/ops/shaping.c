@@ -28,8 +28,7 @@ hod_tensor *hod__stop_gradient(hod_tensor *t)
 
 static hod_tensor *with_shape(hod_op op, hod_tensor *x, const hod_shape *shape)
 {
-    hod_attrs a;
-    memset(&a, 0, sizeof a);
+    HOD_ATTRS(a);
     a.shape.shape = *shape;
     return hod__op(op, &a, 1, &x);
 }
@@ -131,8 +130,7 @@ hod_tensor *hod_permute_to(hod_tensor *x, hod_shape order)
 {
     if (hod__null("permute", "x", x))
         return NULL;
-    hod_attrs a;
-    memset(&a, 0, sizeof a);
+    HOD_ATTRS(a);
     for (int i = 0; i < order.n && i < HOD_MAX_DIMS; i++)
         if (order.d[i] < 0)
             order.d[i] += x->ndim;
@@ -176,8 +174,7 @@ static hod_tensor *slice_back(hod_tensor *x, int d, int64_t start, int64_t stop,
     stop = HOD_MIN(HOD_MAX(stop < 0 ? stop + size : stop, -1), start);
     int64_t n = start > stop ? (start - stop - 1) / by + 1 : 0;
     int64_t first = n > 0 ? start - (n - 1) * by : 0;
-    hod_attrs a;
-    memset(&a, 0, sizeof a);
+    HOD_ATTRS(a);
     a.flip.dims = 1u << d;
     hod_tensor *forwards = hod_slice_step(x, d, first, n > 0 ? start + 1 : 0, by);
     return hod__op(HOD_OP_flip, &a, 1, &forwards);
@@ -197,8 +194,7 @@ hod_tensor *hod_slice_step(hod_tensor *x, int dim, int64_t start, int64_t stop, 
     stop = HOD_MIN(HOD_MAX(stop < 0 ? stop + size : stop, start), size);
     if (start == 0 && stop == size && step == 1)
         return x;
-    hod_attrs a;
-    memset(&a, 0, sizeof a);
+    HOD_ATTRS(a);
     step = HOD_MIN(step, HOD_MAX(size, 1)); /* a longer one reaches no second element, either */
     a.slice = (hod_attrs_slice){d, start, stop, step};
     return hod__op(HOD_OP_slice, &a, 1, &x);

@@ -3,11 +3,6 @@
 #include "ops/fused.h"
 #include <math.h>
 
-static hod_tensor *number(const hod_tensor *like, double value)
-{
-    return hod_full((hod_dtype)like->dtype, HOD_SHAPE(), value);
-}
-
 /* ---- compositions ---- */
 
 /* The greatest along dim, to subtract before exp; 0 where it is not finite, so that -inf rows give
@@ -15,9 +10,9 @@ static hod_tensor *number(const hod_tensor *like, double value)
 static hod_tensor *shift_of(hod_tensor *x, int dim)
 {
     if (hod_tensor_size(x, dim) == 0)
-        return number(x, 0);
+        return hod__number(x, 0);
     hod_tensor *m = hod_amax_keep(hod__stop_gradient(x), dim);
-    return m ? hod_where(hod_isfinite(m), m, number(m, 0)) : NULL;
+    return m ? hod_where(hod_isfinite(m), m, hod__number(m, 0)) : NULL;
 }
 
 static hod_tensor *composed_softmax(hod_tensor *x, int dim)
@@ -41,11 +36,11 @@ static hod_tensor *composed_logsumexp(hod_tensor *x, hod_shape dims)
     hod_tensor *most = hod_amax_over(hod__stop_gradient(x), dims, true);
     if (!most)
         return NULL;
-    hod_tensor *shift = hod_where(hod_isfinite(most), most, number(x, 0));
+    hod_tensor *shift = hod_where(hod_isfinite(most), most, hod__number(x, 0));
     hod_tensor *sum = hod_sum_over(hod_exp(hod_sub(x, shift)), dims, true);
     hod_tensor *dead = hod_eq_scalar(sum, 0); /* all -inf: no gradient comes through either */
-    hod_tensor *value = hod_add(hod_log(hod_where(dead, number(x, 1), sum)), shift);
-    return hod_where(dead, number(x, -(double)INFINITY), value);
+    hod_tensor *value = hod_add(hod_log(hod_where(dead, hod__number(x, 1), sum)), shift);
+    return hod_where(dead, hod__number(x, -(double)INFINITY), value);
 }
 
 /* ---- derivatives ---- */
@@ -75,9 +70,9 @@ hod_tensor *hod__vjp_logsumexp(const hod_vjp *v, int i)
     hod_tensor *x = v->x[0], *y = v->y;
     if (hod__fuses_back())
         return hod__op(HOD_OP_logsumexp_back, v->attrs, 3, (hod_tensor *[]){x, y, v->g});
-    hod_tensor *dead = hod_eq(y, number(y, -(double)INFINITY));
-    hod_tensor *share = hod_exp(hod_sub(x, hod_where(dead, number(y, 0), y)));
-    return hod_mul(hod_where(dead, number(y, 0), v->g), share);
+    hod_tensor *dead = hod_eq(y, hod__number(y, -(double)INFINITY));
+    hod_tensor *share = hod_exp(hod_sub(x, hod_where(dead, hod__number(y, 0), y)));
+    return hod_mul(hod_where(dead, hod__number(y, 0), v->g), share);
 }
 
 /* ---- fronts ---- */
@@ -92,8 +87,7 @@ static hod_tensor *checked(const char *name, hod_tensor *x, int *dim)
 
 static hod_tensor *along(hod_op op, hod_tensor *x, int dim)
 {
-    hod_attrs a;
-    memset(&a, 0, sizeof a);
+    HOD_ATTRS(a);
     a.dim.dim = dim;
     return hod__op(op, &a, 1, &x);
 }

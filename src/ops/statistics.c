@@ -56,21 +56,16 @@ hod_tensor *hod_var_over(hod_tensor *x, hod_shape dims, bool keepdim, int correc
         by > 0 ? hod_mul_scalar(sum, 1.0 / (double)by) : hod_div_scalar(sum, 0), x);
 }
 
-static hod_tensor *number(const hod_tensor *like, double value)
-{
-    return hod_full((hod_dtype)like->dtype, HOD_SHAPE(), value);
-}
-
 /* The root of a sum that may be 0, where it has an infinite slope: nothing comes back through a 0,
  * which a 1 stands in for. */
 static hod_tensor *root(hod_tensor *s, double p)
 {
     if (!s)
         return NULL;
-    hod_tensor *zero = number(s, 0), *dead = hod_eq(s, zero);
-    hod_tensor *safe = hod_where(dead, number(s, 1), s);
-    hod_tensor *y = p == 2 ? hod_sqrt(safe) : hod_pow(safe, number(s, 1 / p));
-    return hod_where(dead, p < 0 ? number(s, (double)INFINITY) : zero, y);
+    hod_tensor *zero = hod__number(s, 0), *dead = hod_eq(s, zero);
+    hod_tensor *safe = hod_where(dead, hod__number(s, 1), s);
+    hod_tensor *y = p == 2 ? hod_sqrt(safe) : hod_pow(safe, hod__number(s, 1 / p));
+    return hod_where(dead, p < 0 ? hod__number(s, (double)INFINITY) : zero, y);
 }
 
 hod_tensor *hod_std_over(hod_tensor *x, hod_shape dims, bool keepdim, int correction)
@@ -89,9 +84,9 @@ static hod_tensor *powers(hod_tensor *x, double p)
         return a;
     if (p > 1)
         return hod_pow_scalar(a, p);
-    hod_tensor *dead = hod_eq(a, number(a, 0));
-    hod_tensor *y = hod_pow_scalar(hod_where(dead, number(a, 1), a), p);
-    return hod_where(dead, number(a, p < 0 ? (double)INFINITY : 0), y);
+    hod_tensor *dead = hod_eq(a, hod__number(a, 0));
+    hod_tensor *y = hod_pow_scalar(hod_where(dead, hod__number(a, 1), a), p);
+    return hod_where(dead, hod__number(a, p < 0 ? (double)INFINITY : 0), y);
 }
 
 /* The length of lines along one dimension, where a FUSED row may have them; else NULL. */
@@ -99,8 +94,7 @@ static hod_tensor *lengths(hod_tensor *x, const hod_shape *dims, bool keepdim)
 {
     if (dims->n != 1 || !hod__fuses(x))
         return NULL;
-    hod_attrs a;
-    memset(&a, 0, sizeof a);
+    HOD_ATTRS(a);
     a.dim.dim = hod__dim("norm", dims->d[0], x->ndim);
     hod_tensor *y = hod__op(HOD_OP_norm2, &a, 1, &x);
     return keepdim ? y : hod_squeeze(y, (int)a.dim.dim);
@@ -110,8 +104,8 @@ static hod_tensor *lengths(hod_tensor *x, const hod_shape *dims, bool keepdim)
 hod_tensor *hod__vjp_norm2(const hod_vjp *v, int i)
 {
     (void)i;
-    hod_tensor *zero = number(v->y, 0), *dead = hod_eq(v->y, zero);
-    hod_tensor *y = hod_where(dead, number(v->y, 1), v->y);
+    hod_tensor *zero = hod__number(v->y, 0), *dead = hod_eq(v->y, zero);
+    hod_tensor *y = hod_where(dead, hod__number(v->y, 1), v->y);
     return hod_mul(v->x[0], hod_where(dead, zero, hod_div(v->g, y)));
 }
 
@@ -127,7 +121,8 @@ hod_tensor *hod_norm_over(hod_tensor *x, double p, hod_shape dims, bool keepdim)
     if (y)
         return hod__narrowed_like(y, x);
     if (p == 0)
-        y = hod_sum_over(hod__cast_to(hod_ne(c, number(c, 0)), (hod_dtype)c->dtype), dims, keepdim);
+        y = hod_sum_over(hod__cast_to(hod_ne(c, hod__number(c, 0)), (hod_dtype)c->dtype), dims,
+                         keepdim);
     else if (isinf(p))
         y = p > 0 ? hod_amax_over(hod_abs(c), dims, keepdim)
                   : hod_amin_over(hod_abs(c), dims, keepdim);
