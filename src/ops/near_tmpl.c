@@ -6,22 +6,14 @@
 
 enum { NEAR_BLOCK = 512 };
 
-static void near_take(int64_t n, float *to, const float *from, int64_t s)
+/* n elements from `from` on: in place, or gathered into `spare`. */
+static const float *near_take(int64_t n, float *spare, const float *from, int64_t s)
 {
     if (s == 1)
-        memcpy(to, from, (size_t)n * sizeof *to);
-    else
-        for (int64_t i = 0; i < n; i++)
-            to[i] = from[i * s];
-}
-
-static void near_put(int64_t n, float *to, int64_t s, const float *from)
-{
-    if (s == 1)
-        memcpy(to, from, (size_t)n * sizeof *to);
-    else
-        for (int64_t i = 0; i < n; i++)
-            to[i * s] = from[i];
+        return from;
+    for (int64_t i = 0; i < n; i++)
+        spare[i] = from[i * s];
+    return spare;
 }
 
 /* near: is a (are a and b) such that expression holds? */
@@ -29,13 +21,18 @@ static void near_put(int64_t n, float *to, int64_t s, const float *from)
     static void near_##name(int64_t n, void *out, int64_t so, const void *const *in,               \
                             const int64_t *s)                                                      \
     {                                                                                              \
-        float x[2][NEAR_BLOCK] = {{0}}, y[NEAR_BLOCK];                                             \
+        float spare[3][NEAR_BLOCK];                                                                \
         for (int64_t from = 0; from < n; from += NEAR_BLOCK) {                                     \
             int64_t m = n - from < NEAR_BLOCK ? n - from : NEAR_BLOCK;                             \
-            for (int k = 0; k < (arity); k++)                                                      \
-                near_take(m, x[k], (const float *)in[k] + from * s[k], s[k]);                      \
+            const float *x[2];                                                                     \
+            float *y = so == 1 ? (float *)out + from : spare[2];                                   \
+            for (int k = 0; k < 2; k++)                                                            \
+                x[k] = k < (arity)                                                                 \
+                           ? near_take(m, spare[k], (const float *)in[k] + from * s[k], s[k])      \
+                           : x[0];                                                                 \
             int all = 1;                                                                           \
-            for (int64_t i = 0; i < m; i++) {                                                      \
+            _Pragma("omp simd reduction(& : all)") for (int64_t i = 0; i < m; i++)                 \
+            {                                                                                      \
                 float a = x[0][i], b = x[1][i];                                                    \
                 (void)b;                                                                           \
                 all &= (near);                                                                     \
@@ -43,12 +40,14 @@ static void near_put(int64_t n, float *to, int64_t s, const float *from)
             if (!all)                                                                              \
                 row_##name##_f32(m, y, 1, (const void *[]){x[0], x[1]}, (int64_t[]){1, 1});        \
             else                                                                                   \
-                for (int64_t i = 0; i < m; i++) {                                                  \
+                _Pragma("omp simd") for (int64_t i = 0; i < m; i++)                                \
+                {                                                                                  \
                     float a = x[0][i], b = x[1][i];                                                \
                     (void)b;                                                                       \
                     y[i] = (expression);                                                           \
                 }                                                                                  \
-            near_put(m, (float *)out + from * so, so, y);                                          \
+            for (int64_t i = 0; i < m && so != 1; i++)                                             \
+                ((float *)out)[(from + i) * so] = y[i];                                            \
         }                                                                                          \
     }
 NEAR_ROW(sin, 1, r_is_small(a), r_sin_near(a))

@@ -115,6 +115,12 @@ int hod__eval_norm(const hod_op_call *c, hod_tensor *out)
         job.call.b = c->n > 2 ? hod__data(in[2]) : NULL;
         job.call.mean = c->n > 3 ? hod__data(in[3]) : NULL;
         job.call.var = c->n > 3 ? hod__data(in[4]) : NULL;
+        hod_attrs_norm a = c->attrs->norm;
+        if (a.given && !is_table(&a)) { /* no sums join the pieces: each is a set, in memory's order */
+            a.sets *= a.pieces;
+            a.pieces = 1;
+        }
+        job.call.attrs = &a;
         int64_t steps = steps_of(job.call.attrs);
         hod__parallel(steps, grain_of(job.call.attrs, steps), run_steps, &job);
     }

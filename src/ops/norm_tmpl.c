@@ -49,8 +49,8 @@ static void T(moments)(const hod_norm_call *c, int64_t s, real *mean, real *scal
     const hod_attrs_norm *a = c->attrs;
     const int64_t n = a->n;
     if (a->given) {
-        *mean = ((const real *)c->mean)[s];
-        *scale = r_rsqrt(((const real *)c->var)[s] + (real)a->eps);
+        *mean = ((const real *)c->mean)[s % a->groups];
+        *scale = r_rsqrt(((const real *)c->var)[s % a->groups] + (real)a->eps);
         return;
     }
     const real *x = (const real *)c->x + s * n, x0 = a->centred ? x[0] : 0;
