@@ -51,11 +51,9 @@ static int make(int size, operands *o)
     IMAGE(ROW, interpolate_half, hod_interpolate, .size = {o->h / 2, o->h / 2},                    \
           .mode = HOD_LINEAR)                                                                      \
     LINE(ROW, interpolate_linear, TWICE, .mode = HOD_LINEAR)                                       \
-    IMAGE(ROW, grid_sample_nearest, hod_grid_sample, o->grid, .mode = HOD_NEAREST)                 \
-    IMAGE(ROW, grid_sample, hod_grid_sample, o->grid, .mode = HOD_LINEAR)                          \
-    IMAGE(ROW, grid_sample_border, hod_grid_sample, o->grid, .mode = HOD_LINEAR,                   \
-          .padding = HOD_SAMPLE_BORDER)                                                            \
-    ROW(grid_sample_both_grad,                                                                     \
-        op_gradients(hod_grid_sample(o->both[0], o->both[1], .mode = HOD_LINEAR), 2, o->both))
+    IMAGE(ROW, grid_sample_nearest, hod_grid_sample, o->grid, .mode = HOD_SAMPLE_NEAREST)          \
+    IMAGE(ROW, grid_sample, hod_grid_sample, o->grid, .align_corners = false)                      \
+    IMAGE(ROW, grid_sample_border, hod_grid_sample, o->grid, .padding = HOD_SAMPLE_BORDER)         \
+    ROW(grid_sample_both_grad, op_gradients(hod_grid_sample(o->both[0], o->both[1]), 2, o->both))
 
 OP_FAMILY(images, OPS, "1,8,14,14", "4,32,28,28", "16,64,56,56")

@@ -58,8 +58,13 @@ typedef enum hod_sample_padding {
     HOD_SAMPLE_REFLECTION /* the image mirrored at its edge */
 } hod_sample_padding;
 
+typedef enum hod_sample_mode {
+    HOD_SAMPLE_LINEAR, /* between the four elements around the place */
+    HOD_SAMPLE_NEAREST /* the element that it lies in */
+} hod_sample_mode;
+
 typedef struct hod_grid_sample_options {
-    hod_interpolation mode; /* HOD_NEAREST or HOD_LINEAR */
+    hod_sample_mode mode;
     hod_sample_padding padding;
     bool align_corners; /* -1 and 1 are the middles of outermost elements, not their edges */
     int end_;
@@ -67,7 +72,7 @@ typedef struct hod_grid_sample_options {
 /* x (N,C,H,W) at grid (N,Ho,Wo,2), pairs of x and y from -1 to 1 across the image: (N,C,Ho,Wo). */
 HOD_API hod_tensor *hod_grid_sample_with(hod_tensor *x, hod_tensor *grid,
                                          hod_grid_sample_options o);
-/* hod_grid_sample(x, grid), hod_grid_sample(x, grid, .mode = HOD_LINEAR) */
+/* hod_grid_sample(x, grid), hod_grid_sample(x, grid, .padding = HOD_SAMPLE_BORDER) */
 #define hod_grid_sample(x, ...) HOD_GRID_SAMPLE_(x, __VA_ARGS__, .end_ = 0)
 #define HOD_GRID_SAMPLE_(x, grid, ...)                                                             \
     hod_grid_sample_with(x, grid, (hod_grid_sample_options){__VA_ARGS__})
@@ -87,15 +92,15 @@ HOD_API hod_tensor *hod_roi_align_with(hod_tensor *x, hod_tensor *boxes, hod_roi
     hod_roi_align_with(x, boxes, (hod_roi_align_options){__VA_ARGS__, .end_ = 0})
 
 #ifndef HOD_NO_PLACES
-#define hod_max_pool1d_with(...) HOD_OPERATOR(tensor, max_pool1d_with, __VA_ARGS__)
-#define hod_avg_pool1d_with(...) HOD_OPERATOR(tensor, avg_pool1d_with, __VA_ARGS__)
+#define hod_max_pool1d_with(...)     HOD_OPERATOR(tensor, max_pool1d_with, __VA_ARGS__)
+#define hod_avg_pool1d_with(...)     HOD_OPERATOR(tensor, avg_pool1d_with, __VA_ARGS__)
 #define hod_adaptive_avg_pool1d(...) HOD_OPERATOR(tensor, adaptive_avg_pool1d, __VA_ARGS__)
 #define hod_adaptive_avg_pool2d(...) HOD_OPERATOR(tensor, adaptive_avg_pool2d, __VA_ARGS__)
 #define hod_adaptive_max_pool1d(...) HOD_OPERATOR(tensor, adaptive_max_pool1d, __VA_ARGS__)
 #define hod_adaptive_max_pool2d(...) HOD_OPERATOR(tensor, adaptive_max_pool2d, __VA_ARGS__)
-#define hod_interpolate_with(...) HOD_OPERATOR(tensor, interpolate_with, __VA_ARGS__)
-#define hod_grid_sample_with(...) HOD_OPERATOR(tensor, grid_sample_with, __VA_ARGS__)
-#define hod_roi_align_with(...) HOD_OPERATOR(tensor, roi_align_with, __VA_ARGS__)
+#define hod_interpolate_with(...)    HOD_OPERATOR(tensor, interpolate_with, __VA_ARGS__)
+#define hod_grid_sample_with(...)    HOD_OPERATOR(tensor, grid_sample_with, __VA_ARGS__)
+#define hod_roi_align_with(...)      HOD_OPERATOR(tensor, roi_align_with, __VA_ARGS__)
 #endif
 
 #endif

@@ -116,7 +116,7 @@ static hod_ref draw_sample(hod_drawing *d, hod_ref x)
     hod_meta grid = {.dtype = t, .ndim = 4, .shape = {n, rows, columns, 2}}, y = image;
     y.shape[2] = rows;
     y.shape[3] = columns;
-    hod_attrs attrs = {.sample = {.mode = HOD_LINEAR, .padding = hod__draw(d, 3)}};
+    hod_attrs attrs = {.sample = {.mode = HOD_SAMPLE_LINEAR, .padding = hod__draw(d, 3)}};
     attrs.sample.corners = hod__draw_one_in(d, 2);
     hod_op op = (hod_op[]){HOD_OP_grid_sample, HOD_OP_grid_sample_back,
                            HOD_OP_grid_sample_slope}[hod__draw(d, 3)];

@@ -41,7 +41,7 @@ static int sampled(const char *name, const hod_attrs_sample *a, const hod_meta *
     bool fits = x->ndim == 4 && grid->ndim == 4 && grid->shape[3] == 2 &&
                 grid->shape[0] == x->shape[0] && x->shape[2] >= 1 && x->shape[3] >= 1 &&
                 x->dtype == grid->dtype && hod__is_computed(x->dtype) &&
-                (a->mode == HOD_NEAREST || a->mode == HOD_LINEAR) &&
+                (a->mode == HOD_SAMPLE_NEAREST || a->mode == HOD_SAMPLE_LINEAR) &&
                 a->padding >= HOD_SAMPLE_ZEROS && a->padding <= HOD_SAMPLE_REFLECTION;
     if (!fits)
         return HOD_FAIL_RC(ARGUMENT, "%s: %s %s at %s %s, mode %lld, padding %lld", name,
@@ -90,7 +90,7 @@ static void run(const hod_op_call *c, sample_job *job, const hod_tensor *image,
     job->h = image->shape[2];
     job->w = image->shape[3];
     job->points = grid->shape[1] * grid->shape[2];
-    job->corners = job->a->mode == HOD_LINEAR ? 4 : 1;
+    job->corners = job->a->mode == HOD_SAMPLE_LINEAR ? 4 : 1;
     job->grid = hod__data(grid);
     job->to = hod__data(out);
     if (c->op == HOD_OP_grid_sample_slope)
@@ -224,7 +224,7 @@ static hod_tensor *slope_of(hod_tensor *g, hod_tensor *x, hod_tensor *grid, cons
 {
     hod_attrs a = *attrs;
     a.sample.shape = (hod_shape){0};
-    if (a.sample.mode == HOD_NEAREST)
+    if (a.sample.mode == HOD_SAMPLE_NEAREST)
         return hod_full_like(grid, 0);
     if (hod__tape_listens())
         return composed_slope(g, x, grid, &a);
@@ -258,8 +258,9 @@ hod_tensor *hod_grid_sample_with(hod_tensor *x, hod_tensor *grid, hod_grid_sampl
     if (x->ndim != 4 || grid->ndim != 4 || grid->shape[3] != 2 || grid->shape[0] != x->shape[0])
         return HOD_FAIL(ARGUMENT, "grid_sample: %s at %s, wanted (N,C,H,W) at (N,Ho,Wo,2)",
                         HOD_SHAPE_TEXT(x), HOD_SHAPE_TEXT(grid));
-    if (o.mode != HOD_NEAREST && o.mode != HOD_LINEAR)
-        return HOD_FAIL(ARGUMENT, "grid_sample: mode %d, wanted HOD_NEAREST or HOD_LINEAR",
+    if (o.mode != HOD_SAMPLE_NEAREST && o.mode != HOD_SAMPLE_LINEAR)
+        return HOD_FAIL(ARGUMENT,
+                        "grid_sample: mode %d, wanted HOD_SAMPLE_LINEAR or HOD_SAMPLE_NEAREST",
                         (int)o.mode);
     if (o.padding < HOD_SAMPLE_ZEROS || o.padding > HOD_SAMPLE_REFLECTION)
         return HOD_FAIL(ARGUMENT, "grid_sample: padding %d, wanted HOD_SAMPLE_ZEROS to _REFLECTION",

@@ -43,13 +43,14 @@ static int bind_grid_sample(gold *c)
     const char *mode = TEXT(mode, "bilinear"), *padding = TEXT(padding_mode, "zeros");
     if (strcmp(mode, "bicubic") == 0 || hod_tensor_ndim(T(input)) == 5)
         return gold_skip(c, "bicubic, volumes");
-    return gold_one(
-        c, hod_grid_sample(T(input), T(grid),
-                           .mode = strcmp(mode, "nearest") == 0 ? HOD_NEAREST : HOD_LINEAR,
-                           .padding = strcmp(padding, "zeros") == 0    ? HOD_SAMPLE_ZEROS
-                                      : strcmp(padding, "border") == 0 ? HOD_SAMPLE_BORDER
-                                                                       : HOD_SAMPLE_REFLECTION,
-                           .align_corners = FLAG(align_corners, false)));
+    return gold_one(c, hod_grid_sample(T(input), T(grid),
+                                       .mode = strcmp(mode, "nearest") == 0 ? HOD_SAMPLE_NEAREST
+                                                                            : HOD_SAMPLE_LINEAR,
+                                       .padding = strcmp(padding, "zeros") == 0 ? HOD_SAMPLE_ZEROS
+                                                  : strcmp(padding, "border") == 0
+                                                      ? HOD_SAMPLE_BORDER
+                                                      : HOD_SAMPLE_REFLECTION,
+                                       .align_corners = FLAG(align_corners, false)));
 }
 
 static int bind_roi_align(gold *c)

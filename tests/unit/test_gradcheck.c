@@ -264,7 +264,7 @@ static int64_t sampling(op_case *c, hod_op op)
         return 0;
     hod_shape x = S(2, 2, 3, 4), y = S(2, 2, 2, 3), grid = S(2, 2, 3, 2);
     for (int k = 0; k < 7; k++) {
-        hod_attrs a = {.sample = {.mode = k < 6 ? HOD_LINEAR : HOD_NEAREST,
+        hod_attrs a = {.sample = {.mode = k < 6 ? HOD_SAMPLE_LINEAR : HOD_SAMPLE_NEAREST,
                                   .padding = k % 3,
                                   .corners = k / 3 == 1}};
         if (back)

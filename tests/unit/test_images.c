@@ -74,10 +74,10 @@ TEST(images_absurd_places)
     hod_tensor *x = hod_full(HOD_F64, HOD_SHAPE(1, 1, 3, 3), 2);
     hod_tensor *grid = hod_from_doubles(at, HOD_SHAPE(1, 1, 3, 2));
     double v[3];
-    CHECK(hod_read_doubles(hod_grid_sample(x, grid), v, 3) == 0); /* nearest */
+    CHECK(hod_read_doubles(hod_grid_sample(x, grid, .mode = HOD_SAMPLE_NEAREST), v, 3) == 0);
     for (int i = 0; i < 3; i++)
         NEAR(v[i], 0, 0);
-    hod_tensor *border = hod_grid_sample(x, grid, .mode = HOD_LINEAR, .padding = HOD_SAMPLE_BORDER);
+    hod_tensor *border = hod_grid_sample(x, grid, .padding = HOD_SAMPLE_BORDER);
     CHECK(hod_read_doubles(border, v, 3) == 0 && v[1] == 2 && v[2] == 2);
 }
 
@@ -95,7 +95,7 @@ TEST(images_sampling_refusals)
     ERROR_IS("interpolate: linear is not defined for i64",
              hod_interpolate(hod_cast(x, HOD_I64), .scale = {2}, .mode = HOD_LINEAR));
     ERROR_IS("grid_sample: (1,1,4,4) at (2,4), wanted (N,C,H,W) at (N,Ho,Wo,2)",
-             hod_grid_sample(x, boxes, .mode = HOD_LINEAR));
+             hod_grid_sample(x, boxes));
     ERROR_IS("roi_align: (1,1,4,4) in boxes (2,4), wanted (N,C,H,W) in (K,5)",
              hod_roi_align(x, boxes, .size = {2, 2}));
     boxes = hod_zeros(HOD_F32, HOD_SHAPE(2, 5));
@@ -104,7 +104,7 @@ TEST(images_sampling_refusals)
     ERROR_IS("roi_align: more places than 64 bits count",
              hod_roi_align(empty, boxes, .size = {2, 2}));
     ERROR_IS("grid_sample: more places than 64 bits count",
-             hod_grid_sample(empty, hod_zeros(HOD_F32, HOD_SHAPE(1, 1, 1, 2)), HOD_NEAREST));
+             hod_grid_sample(empty, hod_zeros(HOD_F32, HOD_SHAPE(1, 1, 1, 2))));
     ERROR_IS("roi_align: 4 elements to 0 with sampling 0", hod_roi_align(x, boxes, .size = {2}));
     ERROR_IS("roi_align: nan samples in a bin",
              hod_roi_align(x, hod_mul_scalar(boxes, NAN), .size = {2, 2}, .aligned = true));

@@ -165,7 +165,7 @@ static hod_tensor *some_interpolation(hod_tensor *x)
 static hod_tensor *some_sampling(hod_tensor *x, hod_tensor *y)
 {
     hod_tensor *in = draw(3) ? image() : x, *at = draw(3) ? image() : y;
-    hod_grid_sample_options o = {.mode = (hod_interpolation)draw(4),
+    hod_grid_sample_options o = {.mode = (hod_sample_mode)draw(4),
                                  .padding = (hod_sample_padding)draw(4),
                                  .align_corners = draw(2)};
     if (draw(2))
