@@ -139,6 +139,30 @@ static hod_ref draw_sample(hod_drawing *d, hod_ref x)
     return hod__draw_tame(d, hod__draw_op(d, op, &attrs, k, in, 36 * bound, false));
 }
 
+/* Bins of boxes, or their transpose, of fresh inputs. */
+static hod_ref draw_roi(hod_drawing *d, hod_ref x)
+{
+    hod_dtype t = hod__draw_one_in(d, 2) ? HOD_F32 : HOD_F64;
+    int64_t n = 1 + hod__draw(d, 2), c = 1 + hod__draw(d, 3), k = 1 + hod__draw(d, 3);
+    hod_meta image = {.dtype = t, .ndim = 4, .shape = {n, c, 1 + hod__draw(d, 4), 4}};
+    hod_meta boxes = {.dtype = t, .ndim = 2, .shape = {k, 5}};
+    hod_meta y = {.dtype = t, .ndim = 4, .shape = {k, c, 1 + hod__draw(d, 2), 1 + hod__draw(d, 3)}};
+    bool back = hod__draw_one_in(d, 2);
+    hod_attrs attrs = {.roi = {.size = {y.shape[2], y.shape[3]}, .scale = 2.5}};
+    attrs.roi.sampling = hod__draw(d, 3);
+    attrs.roi.aligned = hod__draw_one_in(d, 2);
+    if (back)
+        attrs.roi.shape = hod_shape_of(4, image.shape);
+    (void)x;
+    hod_ref in[] = {hod__draw_fresh(d, back ? &y : &image),
+                    hod__draw_input(d, &boxes, 'j', n, HOD_INPUT_DATA)};
+    if (in[0] == HOD_NO_REF || in[1] == HOD_NO_REF)
+        return HOD_NO_REF;
+    hod_op op = back ? HOD_OP_roi_align_back : HOD_OP_roi_align;
+    double bound = HOD_MAX(d->values[in[0]].bound, 1);
+    return hod__draw_tame(d, hod__draw_op(d, op, &attrs, 2, in, (back ? 18 : 1) * bound, false));
+}
+
 /* A part of x written, or added, at an index that may come several times. */
 static hod_ref draw_put(hod_drawing *d, hod_ref x)
 {
@@ -206,9 +230,9 @@ static hod_ref draw_nms(hod_drawing *d, hod_ref x)
 hod_ref hod__draw_place(hod_drawing *d, hod_ref x)
 {
     static hod_ref (*const moves[])(hod_drawing *, hod_ref) = {
-        draw_flip,   draw_triangle, draw_pad,    draw_pad,         draw_unfold,
-        draw_unfold, draw_unfold,   draw_put,    draw_put,         draw_order,
-        draw_search, draw_nonzero,  draw_nms,    draw_resize,      draw_nonzero,
-        draw_resize, draw_sample,   draw_sample, draw_windows_back};
+        draw_flip,         draw_triangle,     draw_pad,     draw_pad,    draw_unfold, draw_unfold,
+        draw_unfold,       draw_put,          draw_put,     draw_order,  draw_search, draw_nonzero,
+        draw_nms,          draw_resize,       draw_nonzero, draw_resize, draw_sample, draw_sample,
+        draw_windows_back, draw_windows_back, draw_roi};
     return moves[hod__draw(d, HOD_COUNT(moves))](d, x);
 }

@@ -107,8 +107,8 @@ int hod__eval_nms(const hod_op_call *c, hod_tensor *out)
     hod_tensor *boxes;
     if (hod__eval_inputs(c, out, &boxes) != 0)
         return -1;
-    (boxes->dtype == HOD_F32 ? suppress_f32 : suppress_f64)(
+    int rc = (boxes->dtype == HOD_F32 ? suppress_f32 : suppress_f64)(
         hod__data(boxes), n, c->attrs->nms.threshold, hod__data(out));
     hod_tensor_release(boxes);
-    return 0;
+    return rc;
 }

@@ -24,4 +24,7 @@ hod_tensor *hod__share(hod_tensor *part, hod_tensor *both);
 /* Whole floats as an index in 0..last; NaN is one of them. */
 hod_tensor *hod__index_within(hod_tensor *at, int64_t last);
 
+/* roi_align of f32 or f64 in boxes of the same type, in operators. */
+hod_tensor *hod__roi_align_composed(hod_tensor *x, hod_tensor *boxes, const hod_attrs_roi *a);
+
 #endif

@@ -1,89 +1,164 @@
 /* Boxes of an image brought to one size: each bin of a box is the mean of samples on a regular grid
  * in it, each between its four elements.
  *
- * Both sides of a box are alike: `samples` places them along one side, (K,bins,samples of a bin),
- * and the plane of both is their product. Without a sampling number a bin has as many samples as
- * elements; the greatest such number is read on the host, because shapes depend on it.
+ *     +-----+-----+      a bin of 2 x 2 samples: the elements around them, once each, with all that
+ *     | o o |     |      the samples take of them
+ *     | o o |     |
+ *     +-----+-----+      y[bin] = 1 / samples  *  sum over rows wy  *  sum over columns wx x[row, column]
+ *
+ * Both sides of a box are alike and are found apart, once for all channels. Without a sampling number
+ * a bin has as many samples along a side as it spans elements. A sample more than an element outside
+ * the image counts 0. The transpose, roi_align_back, is the gradient for the image, and each is the
+ * derivative of the other. For boxes that want a gradient there is a composition, roi_composed.c.
  */
 #include "ops/resample.h"
 
-typedef struct samples {
-    hod_tensor *low, *part; /* the element before the place, and how far beyond it; (K,bins,n) */
-    hod_tensor *counts;     /* bool: it is one, and not far outside the image */
-    hod_tensor *number;     /* (K,1,1) of a bin, at least 1 */
-    int64_t n;              /* the greatest number */
-} samples;
+typedef struct roi_job {
+    const hod_attrs_roi *a;
+    int64_t images, channels, h, w, boxes;
+    const void *box, *from; /* from: the images, or the gradient of the bins */
+    void *to, *taps; /* of boxes, rows and then columns, as many for each bin as it can have */
+    int64_t *begin;  /* of each box among them */
+    int32_t *n;      /* how many a bin has: (K, height + width) */
+} roi_job;
 
-/* The number of samples of a bin that spans `bin` (K,1,1) elements; NULL with an error. */
-static hod_tensor *number_of(hod_tensor *bin, int64_t sampling, int64_t *n)
+#define TYPED_BODY "ops/roi_tmpl.c"
+#define ELEM_F32
+#include "ops/typed_tmpl.h"
+#define ELEM_F64
+#include "ops/typed_tmpl.h"
+#undef TYPED_BODY
+
+/* ---- shapes ---- */
+
+/* y (K,C,height,width) of images x in boxes; 0 or -1. */
+static int aligned(const char *name, const hod_attrs_roi *a, const hod_meta *x,
+                   const hod_meta *boxes, hod_meta *y)
 {
-    *n = sampling;
-    if (!bin)
-        return NULL;
-    if (sampling > 0)
-        return hod_full_like(bin, (double)sampling);
-    hod_tensor *number = hod_ceil(bin);
-    if (!number)
-        return NULL;
-    double most = hod_tensor_numel(number) > 0 ? hod_item(hod_amax(number)) : 1;
-    if (!(most <= INT32_MAX))
-        return HOD_FAIL(ARGUMENT, "roi_align: %g samples in a bin", most);
-    *n = HOD_MAX((int64_t)most, 1);
-    return number;
+    if (x->ndim != 4 || boxes->ndim != 2 || boxes->shape[1] != 5 || x->dtype != boxes->dtype ||
+        !hod__is_computed(x->dtype) || x->shape[2] < 1 || x->shape[3] < 1 ||
+        (x->shape[0] < 1 && boxes->shape[0] > 0) || a->size[0] < 1 || a->size[1] < 1 ||
+        a->sampling < 0 || a->size[0] > INT32_MAX || a->size[1] > INT32_MAX ||
+        a->sampling > INT32_MAX)
+        return HOD_FAIL_RC(ARGUMENT, "%s: %s %s in boxes %s %s to (%lld,%lld) with sampling %lld",
+                           name, hod_dtype_name(x->dtype), HOD_META_TEXT(x),
+                           hod_dtype_name(boxes->dtype), HOD_META_TEXT(boxes),
+                           (long long)a->size[0], (long long)a->size[1], (long long)a->sampling);
+    *y = (hod_meta){.dtype = x->dtype, .ndim = 4};
+    y->shape[0] = boxes->shape[0];
+    y->shape[1] = x->shape[1];
+    y->shape[2] = a->size[0];
+    y->shape[3] = a->size[1];
+    return 0;
 }
 
-/* Along one side of `size` elements, from `begin` to `end` (K). */
-static int place_samples(hod_tensor *begin, hod_tensor *end, int64_t size, int64_t bins,
-                         const hod_roi_align_options *o, samples *s)
+int hod__shape_roi_align(const hod_op_call *c, const hod_meta *in, hod_meta *out)
 {
-    hod_tensor *first = hod_unsqueeze(hod_unsqueeze(begin, 1), 2); /* (K,1,1) */
-    hod_tensor *length = hod_sub(hod_unsqueeze(hod_unsqueeze(end, 1), 2), first);
-    hod_tensor *bin =
-        hod_div_scalar(o->aligned ? length : hod_maximum_scalar(length, 1), (double)bins);
-    hod_tensor *number = number_of(bin, o->sampling, &s->n);
-    if (!number)
+    return aligned("roi_align", &c->attrs->roi, &in[0], &in[1], out);
+}
+
+int hod__shape_roi_align_back(const hod_op_call *c, const hod_meta *in, hod_meta *out)
+{
+    hod_meta y;
+    *out = hod__meta_of((hod_dtype)in[0].dtype, &c->attrs->roi.shape);
+    return aligned("roi_align_back", &c->attrs->roi, out, &in[1], &y) != 0
+               ? -1
+               : hod__check_like("roi_align_back", &in[0], &y);
+}
+
+/* ---- kernels ---- */
+
+enum { PARALLEL_TAPS = 16384, USUAL_TAPS = 9 /* of a bin */ };
+
+/* The taps of all boxes; 0 or -1. */
+static int find(roi_job *job, bool f64)
+{
+    job->begin = hod__alloc((size_t)job->boxes + 1, sizeof *job->begin);
+    if (!job->begin || (f64 ? count_taps_f64(job) : count_taps_f32(job)) != 0)
         return -1;
-    hod_dtype t = (hod_dtype)bin->dtype;
-    hod_tensor *i = hod_iota(t, HOD_SHAPE(bins, 1), 0), *k = hod_arange(t, s->n);
-    s->number = hod_maximum_scalar(number, 1);
-    hod_tensor *step = hod_div(bin, s->number);
-    hod_tensor *at =
-        hod_add(hod_add(first, hod_mul(i, bin)), hod_mul(hod_add_scalar(k, 0.5), step));
-    hod_tensor *near = hod_logical_and(hod_ge_scalar(at, -1), hod_le_scalar(at, (double)size));
-    s->counts = hod_logical_and(hod_lt(k, number), near);
-    at = hod_maximum_scalar(at, 0);
-    double last = (double)(size - 1);
-    s->low = hod_minimum_scalar(hod_floor(at), last);
-    s->part = hod_where(hod_ge_scalar(s->low, last), hod__number(bin, 0), hod_sub(at, s->low));
-    return s->part && s->counts ? 0 : -1;
+    int64_t bins = job->a->size[0] + job->a->size[1];
+    job->n = hod__alloc((size_t)job->boxes, (size_t)bins * sizeof *job->n);
+    job->taps =
+        hod__alloc((size_t)job->begin[job->boxes] + 1, f64 ? sizeof(tap_f64) : sizeof(tap_f32));
+    if (!job->n || !job->taps)
+        return -1;
+    hod__parallel(job->boxes, HOD_MAX(1, PARALLEL_TAPS / (bins * USUAL_TAPS)),
+                  f64 ? find_boxes_f64 : find_boxes_f32, job);
+    return 0;
 }
 
-/* t (K,bins,n) along the rows or columns of (K,bins,n,bins,n). */
-static hod_tensor *along(hod_tensor *t, bool columns)
+static void run(roi_job *job, bool f64, bool back)
 {
-    if (!t)
-        return NULL;
-    int64_t k = t->shape[0], bins = t->shape[1], n = t->shape[2];
-    return hod_reshape(t, columns ? HOD_SHAPE(k, 1, 1, bins, n) : HOD_SHAPE(k, bins, n, 1, 1));
+    int64_t plane = job->a->size[0] * job->a->size[1] * USUAL_TAPS; /* of one box and channel */
+    if (back)
+        hod__parallel(job->channels, HOD_MAX(1, PARALLEL_TAPS / plane / job->boxes),
+                      f64 ? add_channels_f64 : add_channels_f32, job);
+    else
+        hod__parallel(job->boxes * job->channels, HOD_MAX(1, PARALLEL_TAPS / plane),
+                      f64 ? read_planes_f64 : read_planes_f32, job);
 }
 
-/* Means over the samples of each bin: (K,rows,columns,C). All four elements of all samples are one
- * tensor, (2,2,K,rows,n,columns,n,C). */
-static hod_tensor *bin_means(const hod_image_rows *m, const samples *sy, const samples *sx)
+static int eval(const hod_op_call *c, hod_tensor *out, bool back)
 {
-    hod_dtype t = (hod_dtype)m->rows->dtype;
-    hod_tensor *low_y = along(sy->low, false), *low_x = along(sx->low, true);
-    hod_tensor *ky = hod__both(low_y, 0), *kx = hod__both(low_x, 1);
-    hod_tensor *v = hod__image_element(m, hod_add(low_y, ky), hod_add(low_x, kx));
-    hod_tensor *wy = hod__share(along(sy->part, false), ky);
-    hod_tensor *wx = hod__share(along(sx->part, true), kx);
-    hod_tensor *counts = hod_logical_and(along(sy->counts, false), along(sx->counts, true));
-    hod_tensor *w = hod_where(counts, hod_mul(wy, wx), hod__number(sy->part, 0));
-    v = hod_mul(v, hod__cast_to(hod_unsqueeze(w, 7), t));
-    v = hod_where(hod_unsqueeze(counts, 5), v, hod__number(m->rows, 0));
-    hod_tensor *number = hod__cast_to(hod_mul(sy->number, sx->number), t); /* (K,1,1) */
-    return hod_div(hod_sum_over(v, HOD_SHAPE(0, 1, 4, 6), false), hod_unsqueeze(number, 3));
+    hod_tensor *in[2];
+    int rc = hod__eval_inputs(c, out, in);
+    if (rc == 0 && back)
+        rc = hod__eval_zero(out);
+    if (rc == 0 && hod_tensor_numel(in[0]) > 0 && hod_tensor_numel(out) > 0) {
+        const hod_tensor *image = back ? out : in[0];
+        bool f64 = out->dtype == HOD_F64;
+        roi_job job = {.a = &c->attrs->roi,
+                       .images = image->shape[0],
+                       .channels = image->shape[1],
+                       .h = image->shape[2],
+                       .w = image->shape[3],
+                       .boxes = in[1]->shape[0],
+                       .box = hod__data(in[1]),
+                       .from = hod__data(in[0]),
+                       .to = hod__data(out)};
+        rc = find(&job, f64);
+        if (rc == 0)
+            run(&job, f64, back);
+        free(job.taps);
+        free(job.n);
+        free(job.begin);
+    }
+    hod__release_inputs(c, in);
+    return rc;
 }
+
+int hod__eval_roi_align(const hod_op_call *c, hod_tensor *out)
+{
+    return eval(c, out, false);
+}
+
+int hod__eval_roi_align_back(const hod_op_call *c, hod_tensor *out)
+{
+    return eval(c, out, true);
+}
+
+/* ---- derivatives ---- */
+
+/* Linear in the image; boxes that want a gradient do not come here. */
+hod_tensor *hod__vjp_roi_align(const hod_vjp *v, int i)
+{
+    if (i == 1)
+        return HOD_NO_GRADIENT;
+    hod_attrs a = *v->attrs;
+    a.roi.shape = hod_shape_of(4, v->meta[0].shape);
+    return hod__op(HOD_OP_roi_align_back, &a, 2, (hod_tensor *[]){v->g, v->x[1]});
+}
+
+hod_tensor *hod__vjp_roi_align_back(const hod_vjp *v, int i)
+{
+    if (i == 1)
+        return HOD_NO_GRADIENT;
+    hod_attrs a = *v->attrs;
+    memset(&a.roi.shape, 0, sizeof a.roi.shape);
+    return hod__op(HOD_OP_roi_align, &a, 2, (hod_tensor *[]){v->g, v->x[1]});
+}
+
+/* ---- front ---- */
 
 hod_tensor *hod_roi_align_with(hod_tensor *x, hod_tensor *boxes, hod_roi_align_options o)
 {
@@ -104,20 +179,18 @@ hod_tensor *hod_roi_align_with(hod_tensor *x, hod_tensor *boxes, hod_roi_align_o
                             (long long)o.sampling);
     if (!hod__countable(x->shape[0], x->shape[2], x->shape[3]))
         return HOD_FAIL(ARGUMENT, "roi_align: more places than 64 bits count");
-    hod_tensor *b = hod__computed(boxes), *image = hod_cast(hod_select(b, 1, 0), HOD_I64);
-    hod_tensor *edge[4]; /* x1, y1, x2, y2: (K) */
-    for (int i = 0; i < 4; i++)
-        edge[i] =
-            hod_sub_scalar(hod_mul_scalar(hod_select(b, 1, 1 + i), o.scale == 0 ? 1 : o.scale),
-                           o.aligned ? 0.5 : 0);
-    samples sy, sx;
-    if (place_samples(edge[1], edge[3], x->shape[2], o.size[0], &o, &sy) != 0 ||
-        place_samples(edge[0], edge[2], x->shape[3], o.size[1], &o, &sx) != 0)
-        return NULL;
-    hod_image_rows m = {hod__rows_of_image(hod__computed(x)),
-                        hod_reshape(image, HOD_SHAPE(boxes->shape[0], 1, 1, 1, 1)), x->shape[2],
-                        x->shape[3]};
-    if (!m.rows)
-        return NULL;
-    return hod__narrowed_like(hod_permute(bin_means(&m, &sy, &sx), 0, 3, 1, 2), x);
+    if (x->shape[0] < 1 && boxes->shape[0] > 0)
+        return HOD_FAIL(ARGUMENT, "roi_align: boxes %s of no image", HOD_SHAPE_TEXT(boxes));
+    hod_dtype t = hod__promote(x, boxes);
+    hod_tensor *c = hod__computed(hod__cast_to(x, t)), *b = hod__computed(hod__cast_to(boxes, t));
+    HOD_ATTRS(a);
+    a.roi.size[0] = o.size[0];
+    a.roi.size[1] = o.size[1];
+    a.roi.sampling = o.sampling;
+    a.roi.scale = o.scale == 0 ? 1 : o.scale;
+    a.roi.aligned = o.aligned;
+    bool slope = boxes->requires_grad && hod__tape_listens();
+    hod_tensor *y = slope && c && b ? hod__roi_align_composed(c, b, &a.roi)
+                                    : hod__op(HOD_OP_roi_align, &a, 2, (hod_tensor *[]){c, b});
+    return hod__narrowed_like(y, x);
 }

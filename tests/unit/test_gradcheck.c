@@ -18,6 +18,7 @@ typedef struct op_case {
     hod_attrs attrs;
     int flag_input;  /* 1 + input that is bool; 0: none */
     int index_input; /* 1 + input that is an index below 3; 0: none */
+    int constants;   /* how many inputs, the last ones, want no gradient */
 } op_case;
 
 static double draw(uint64_t k, double low, double high)
@@ -45,8 +46,11 @@ static hod_tensor *input_of(const op_case *c, int i)
 static hod_tensor *call(void *context, hod_tensor *const *in, int n)
 {
     const op_case *c = context;
+    hod_tensor *all[4];
+    for (int i = 0; i < c->n; i++)
+        all[i] = i < n ? in[i] : input_of(c, i);
     if (hod__op_info[c->op].class != HOD_EFFECT)
-        return hod__op(c->op, &c->attrs, n, in);
+        return hod__op(c->op, &c->attrs, c->n, all);
     hod_tensor *dst = hod_mul_scalar(in[0], 2); /* a result, because leaves may not be written */
     return hod__assign(dst, in[1]);
 }
@@ -56,17 +60,18 @@ static void check(const op_case *c)
     HOD_SCOPE(s);
     const char *name = hod__op_info[c->op].name;
     hod_tensor *in[4];
-    for (int i = 0; i < c->n; i++)
+    int n = c->n - c->constants;
+    for (int i = 0; i < n; i++)
         in[i] = input_of(c, i);
     hod_gradcheck_report r;
     /* 1e-6: central differences in f64 with a step of 1e-6 are good to about 1e-9 here */
-    if (hod_gradcheck(call, c->n, in, &r, (void *)c, .rtol = 1e-6, .atol = 1e-7) != 0)
+    if (hod_gradcheck(call, n, in, &r, (void *)c, .rtol = 1e-6, .atol = 1e-7) != 0)
         FAIL("%s: %s", name, hod_error());
     if (!r.passed)
         FAIL("%s: d/d input %d, element %lld: %.9g, by differences %.9g", name, r.input,
              (long long)r.element, r.analytic, r.numeric);
     CHECK(r.compared > 0);
-    if (hod_gradgradcheck(call, c->n, in, &r, (void *)c, .rtol = 1e-6, .atol = 1e-7) != 0)
+    if (hod_gradgradcheck(call, n, in, &r, (void *)c, .rtol = 1e-6, .atol = 1e-7) != 0)
         FAIL("%s, second order: %s", name, hod_error());
     if (!r.passed)
         FAIL("%s, second order: input %d, element %lld: %.9g, by differences %.9g", name, r.input,
@@ -274,6 +279,24 @@ static int64_t sampling(op_case *c, hod_op op)
     return 7;
 }
 
+/* x (1,2,4,5) in three boxes, with a sampling number and without; boxes are constants to the row. */
+static int64_t regions(op_case *c, hod_op op)
+{
+    bool back = op == HOD_OP_roi_align_back;
+    if (!back && op != HOD_OP_roi_align)
+        return 0;
+    hod_shape x = S(1, 2, 4, 5), y = S(3, 2, 2, 3);
+    for (int k = 0; k < 4; k++) {
+        hod_attrs a = {
+            .roi = {.size = {2, 3}, .sampling = k / 2 * 2, .scale = 5, .aligned = k & 1}};
+        if (back)
+            a.roi.shape = x;
+        c[k] = (op_case){.op = op, .n = 2, .attrs = a, .shape = {back ? y : x, S(3, 5)}};
+        c[k].constants = 1;
+    }
+    return 4;
+}
+
 /* Differentiable once; test_ctc.c and test_rnn.c prove that. */
 static bool once(hod_op op)
 {
@@ -326,6 +349,7 @@ static int64_t cases_of(op_case *c, hod_op op)
     n = n ? n : surroundings(c, op);
     n = n ? n : resizing(c, op);
     n = n ? n : sampling(c, op);
+    n = n ? n : regions(c, op);
     return n ? n : pooling(c, op);
 }
 

@@ -1,8 +1,10 @@
 /* Pooling, interpolation and sampling: NaN, and what is refused. Values are golden cases. */
+#include "base/base.h"
 #include "harness.h"
 #include <hod/autograd.h>
 #include <hod/functional.h>
 #include <math.h>
+#include <string.h>
 
 TEST(images_b29_a_nan_stays_in_its_window)
 {
@@ -81,6 +83,35 @@ TEST(images_absurd_places)
     CHECK(hod_read_doubles(border, v, 3) == 0 && v[1] == 2 && v[2] == 2);
 }
 
+/* The kernel against its composition, which boxes that want a gradient take: boxes inside, across the
+ * edges, outside, turned around, of no length, and one with a NaN, several threads' worth of them. */
+TEST(images_regions_are_their_composition)
+{
+    enum { BOXES = 90 };
+    double v[BOXES][5];
+    for (int k = 0; k < BOXES; k++)
+        for (int i = 0; i < 5; i++) {
+            uint64_t h = hod__hash(&(int){5 * k + i}, sizeof(int), 3);
+            v[k][i] = i == 0 ? (double)(h % 2) : (double)(h % 1000) / 1000 * 30 - 8;
+        }
+    v[0][1] = NAN;
+    memcpy(&v[1][3], &v[1][1], 2 * sizeof(double));
+    hod_tensor *x = hod_sin(hod_cast(hod_arange(HOD_I64, 2 * 3 * 7 * 9), HOD_F64));
+    x = hod_requires_grad(hod_copy(hod_reshape(x, HOD_SHAPE(2, 3, 7, 9))), true);
+    hod_tensor *boxes = hod_from_doubles(&v[0][0], HOD_SHAPE(BOXES, 5));
+    hod_tensor *leaf = hod_requires_grad(hod_copy(boxes), true);
+    for (int k = 0; k < 6; k++) {
+        hod_roi_align_options o = {{3, 2}, .scale = 0.5, .sampling = k % 3, .aligned = k / 3};
+        hod_tensor *b[2] = {boxes, leaf}, *y[2], *g[2];
+        for (int i = 0; i < 2; i++) { /* without a number, the NaN is an error */
+            y[i] = hod_roi_align_with(x, o.sampling ? b[i] : hod_slice(b[i], 0, 1, BOXES), o);
+            CHECK(hod_grad_of(hod_sum(hod_sin(y[i])), 1, &x, &g[i], HOD_ONES) == 0);
+        }
+        NEAR(hod_item(hod_amax(hod_abs(hod_sub(y[0], y[1])))), 0, 1e-14);
+        NEAR(hod_item(hod_amax(hod_abs(hod_sub(g[0], g[1])))), 0, 1e-13);
+    }
+}
+
 TEST(images_sampling_refusals)
 {
     hod_tensor *x = hod_zeros(HOD_F32, HOD_SHAPE(1, 1, 4, 4));
@@ -106,6 +137,15 @@ TEST(images_sampling_refusals)
     ERROR_IS("grid_sample: more places than 64 bits count",
              hod_grid_sample(empty, hod_zeros(HOD_F32, HOD_SHAPE(1, 1, 1, 2))));
     ERROR_IS("roi_align: 4 elements to 0 with sampling 0", hod_roi_align(x, boxes, .size = {2}));
+    double odd[] = {0, NAN, 0, 0, 0, 1, 0, 0, 0, 0};
+    hod_tensor *nan = hod_from_doubles(odd, HOD_SHAPE(1, 5));
+    hod_tensor *second = hod_from_doubles(odd + 5, HOD_SHAPE(1, 5));
     ERROR_IS("roi_align: nan samples in a bin",
-             hod_roi_align(x, hod_mul_scalar(boxes, NAN), .size = {2, 2}, .aligned = true));
+             hod_roi_align(x, nan, .size = {2, 2}, .aligned = true));
+    ERROR_IS("roi_align: box 0 is of image 1, there are 1",
+             hod_roi_align(x, second, .size = {2, 2}));
+    ERROR_IS("roi_align: box 0 is of image nan, there are 1",
+             hod_roi_align(x, hod_mul_scalar(boxes, NAN), .size = {2, 2}));
+    ERROR_IS("roi_align: boxes (2,5) of no image",
+             hod_roi_align(hod_zeros(HOD_F32, HOD_SHAPE(0, 1, 4, 4)), boxes, .size = {2, 2}));
 }
