@@ -1,8 +1,8 @@
 /* Non-maximum suppression for one element type; found.c includes this body once for each. */
 
 /* keep[i] becomes 1 where box i overlaps no kept box before it by more than the threshold. A union
- * of 0 gives NaN, which is not more than anything. Boxes are turned into lines of coordinates, which
- * are compared with one box several at once. -1 with an error. */
+ * of 0 gives NaN, which is not more than anything. Boxes are turned into lines of coordinates,
+ * which are compared with one box several at once. -1 with an error. */
 static int T(suppress)(const void *boxes, int64_t n, double threshold, uint8_t *keep)
 {
     elem *lines = hod__alloc((size_t)n, 5 * sizeof *lines);

@@ -116,7 +116,8 @@ int hod__eval_norm(const hod_op_call *c, hod_tensor *out)
         job.call.mean = c->n > 3 ? hod__data(in[3]) : NULL;
         job.call.var = c->n > 3 ? hod__data(in[4]) : NULL;
         hod_attrs_norm a = c->attrs->norm;
-        if (a.given && !is_table(&a)) { /* no sums join the pieces: each is a set, in memory's order */
+        /* Where no sums join the pieces each is a set, in memory's order. */
+        if (a.given && !is_table(&a)) {
             a.sets *= a.pieces;
             a.pieces = 1;
         }

@@ -4,12 +4,13 @@
  *     +-----+-----+      a bin of 2 x 2 samples: the elements around them, once each, with all that
  *     | o o |     |      the samples take of them
  *     | o o |     |
- *     +-----+-----+      y[bin] = 1 / samples  *  sum over rows wy  *  sum over columns wx x[row, column]
+ *     +-----+-----+      y[bin] = (sum over rows wy (sum over columns wx x[row, column])) / samples
  *
- * Both sides of a box are alike and are found apart, once for all channels. Without a sampling number
- * a bin has as many samples along a side as it spans elements. A sample more than an element outside
- * the image counts 0. The transpose, roi_align_back, is the gradient for the image, and each is the
- * derivative of the other. For boxes that want a gradient there is a composition, roi_composed.c.
+ * Both sides of a box are alike and are found apart, once for all channels. Without a sampling
+ * number a bin has as many samples along a side as it spans elements. A sample more than an
+ * element outside the image counts 0. The transpose, roi_align_back, is the gradient for the image,
+ * and each is the derivative of the other. For boxes that want a gradient there is a composition,
+ * roi_composed.c.
  */
 #include "ops/resample.h"
 

@@ -1,5 +1,5 @@
-/* roi_align as a composition: what its kernel (roi_align.c) is compared with, and whence the gradient
- * for boxes comes.
+/* roi_align as a composition: what its kernel (roi_align.c) is compared with, and whence the
+ * gradient for boxes comes.
  *
  * Both sides of a box are alike: `samples` places them along one side, (K,bins,samples of a bin),
  * and the plane of both is their product. Without a sampling number a bin has as many samples as

@@ -1,7 +1,7 @@
 /* Boxes for one element type; roi_align.c includes this body for f32 and f64.
  *
- * A bin takes a share of some elements along a side: its taps, in the order in which its samples meet
- * them. Those of all bins of all boxes are found first. */
+ * A bin takes a share of some elements along a side: its taps, in the order in which its samples
+ * meet them. Those of all bins of all boxes are found first. */
 
 #define tap T(tap)
 typedef struct tap {
@@ -45,7 +45,7 @@ static int T(count_taps)(const roi_job *job)
 {
     for (int64_t k = 0; k < job->boxes; k++) {
         elem image = ((const elem *)job->box)[5 * k];
-        if (!(image >= 0 && image < (elem)job->images))
+        if (!(image >= 0 && image < (elem)job->images) || image != (elem)floor(image))
             return HOD_FAIL_RC(VALUE, "roi_align: box %lld is of image %g, there are %lld",
                                (long long)k, (double)image, (long long)job->images);
         job->begin[k + 1] = job->begin[k];

@@ -295,7 +295,7 @@ static bool starts_by_lines(const hod_tensor *start, const hod_tensor *index,
 static void started(void *context, int64_t begin, int64_t end)
 {
     walk *w = context;
-    int64_t step = HOD_MAX(1, CACHED_BYTES / w->line_bytes);
+    int64_t step = HOD_MAX(1, CACHED_BYTES / HOD_MAX(1, w->line_bytes));
     for (int64_t next; begin < end; begin = next) {
         next = HOD_MIN(begin + step, end);
         int64_t from = begin * w->line_bytes;

@@ -18,7 +18,7 @@ typedef struct op_case {
     hod_attrs attrs;
     int flag_input;  /* 1 + input that is bool; 0: none */
     int index_input; /* 1 + input that is an index below 3; 0: none */
-    int constants;   /* how many inputs, the last ones, want no gradient */
+    bool boxes;      /* the last input is boxes, which are constants */
 } op_case;
 
 static double draw(uint64_t k, double low, double high)
@@ -39,6 +39,8 @@ static hod_tensor *input_of(const op_case *c, int i)
     }
     if (c->index_input == i + 1)
         return hod_from_ints(ints, c->shape[i]);
+    for (int64_t k = 0; c->boxes && i == c->n - 1 && k < n; k += 5)
+        v[k] = 0; /* boxes, each of image 0 */
     hod_tensor *t = hod_from_doubles(v, c->shape[i]);
     return c->flag_input == i + 1 ? hod_gt_scalar(t, 0) : t;
 }
@@ -60,7 +62,7 @@ static void check(const op_case *c)
     HOD_SCOPE(s);
     const char *name = hod__op_info[c->op].name;
     hod_tensor *in[4];
-    int n = c->n - c->constants;
+    int n = c->n - c->boxes;
     for (int i = 0; i < n; i++)
         in[i] = input_of(c, i);
     hod_gradcheck_report r;
@@ -279,7 +281,7 @@ static int64_t sampling(op_case *c, hod_op op)
     return 7;
 }
 
-/* x (1,2,4,5) in three boxes, with a sampling number and without; boxes are constants to the row. */
+/* x (1,2,4,5) in three boxes, with a sampling number and without; boxes are constants. */
 static int64_t regions(op_case *c, hod_op op)
 {
     bool back = op == HOD_OP_roi_align_back;
@@ -292,7 +294,7 @@ static int64_t regions(op_case *c, hod_op op)
         if (back)
             a.roi.shape = x;
         c[k] = (op_case){.op = op, .n = 2, .attrs = a, .shape = {back ? y : x, S(3, 5)}};
-        c[k].constants = 1;
+        c[k].boxes = true;
     }
     return 4;
 }

@@ -83,8 +83,8 @@ TEST(images_absurd_places)
     CHECK(hod_read_doubles(border, v, 3) == 0 && v[1] == 2 && v[2] == 2);
 }
 
-/* The kernel against its composition, which boxes that want a gradient take: boxes inside, across the
- * edges, outside, turned around, of no length, and one with a NaN, several threads' worth of them. */
+/* The kernel against its composition, which boxes that want a gradient take: boxes inside, across
+ * the edges, outside, turned around, of no length, one with a NaN; enough for several threads. */
 TEST(images_regions_are_their_composition)
 {
     enum { BOXES = 90 };
@@ -144,6 +144,8 @@ TEST(images_sampling_refusals)
              hod_roi_align(x, nan, .size = {2, 2}, .aligned = true));
     ERROR_IS("roi_align: box 0 is of image 1, there are 1",
              hod_roi_align(x, second, .size = {2, 2}));
+    ERROR_IS("roi_align: box 0 is of image 0.7, there are 1",
+             hod_roi_align(x, hod_full(HOD_F32, HOD_SHAPE(1, 5), 0.7), .size = {2, 2}));
     ERROR_IS("roi_align: box 0 is of image nan, there are 1",
              hod_roi_align(x, hod_mul_scalar(boxes, NAN), .size = {2, 2}));
     ERROR_IS("roi_align: boxes (2,5) of no image",
