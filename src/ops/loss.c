@@ -380,7 +380,22 @@ static int check_places(const hod_tensor *target, int64_t k)
     return rc;
 }
 
-/* The two neighbours' shares are the one hat function max(0, 1 - |k - place|). */
+/* What a row's two neighbours of its place say, weighted by their nearness: (N). One that has no
+ * share says nothing, be it -inf. */
+static hod_tensor *between(hod_tensor *x, hod_tensor *place)
+{
+    double last = (double)(x->shape[1] - 1);
+    hod_tensor *low = hod_floor(place), *part = hod_sub(place, low);
+    hod_tensor *high = hod_minimum_scalar(hod_add_scalar(low, 1), last);
+    hod_tensor *at = hod_cast(hod_stack(2, (hod_tensor *[]){low, high}, 1), HOD_I64);
+    hod_tensor *less = part ? hod_sub(hod__number(part, 1), part) : NULL;
+    hod_tensor *share = hod_stack(2, (hod_tensor *[]){less, part}, 1);
+    hod_tensor *said = hod_mul(hod_gather(x, 1, at), share);
+    if (!said)
+        return NULL;
+    return hod_sum_dims(hod_where(hod_gt_scalar(share, 0), said, hod__number(said, 0)), 1);
+}
+
 hod_tensor *hod_distribution_focal_rows(hod_tensor *logits, hod_tensor *target)
 {
     if (hod__null("distribution_focal", "logits", logits) ||
@@ -395,10 +410,8 @@ hod_tensor *hod_distribution_focal_rows(hod_tensor *logits, hod_tensor *target)
     if (check_places(target, k) != 0)
         return NULL;
     hod_tensor *x = hod__computed(logits);
-    hod_tensor *place = hod_unsqueeze(hod__cast_like(hod__stop_gradient(target), x), 1);
-    hod_tensor *away = place ? hod_abs(hod_sub(hod_arange((hod_dtype)x->dtype, k), place)) : NULL;
-    hod_tensor *share = away ? hod_relu(hod_sub(hod__number(x, 1), away)) : NULL;
-    return hod_cross_entropy_rows(x, share);
+    hod_tensor *place = hod__cast_like(hod__stop_gradient(target), x);
+    return place ? hod_sub(hod_logsumexp(x, 1, false), between(x, place)) : NULL;
 }
 
 hod_loss hod_distribution_focal(hod_tensor *logits, hod_tensor *target)
