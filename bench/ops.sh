@@ -1,7 +1,7 @@
 #!/bin/sh
 # hod's operators beside PyTorch's, eagerly, in turns: bench/ops.sh [name ...]
 #
-#   PYTHON    the interpreter that has torch (python3)
+#   PYTHON    the interpreter that has torch and torchvision (python3)
 #   OPS       the program that measures hod (build/bench/ops)
 #   SECONDS_  how long each is timed, each turn (0.05)
 #   TURNS     2
