@@ -28,7 +28,7 @@ typedef struct rows {
     const char *name;
     hod_tensor *x;      /* (N,C,d...) */
     hod_tensor *label;  /* i64 (N,1,d...); NULL: distributions */
-    hod_tensor *counts; /* bool (N,1,d...), unless all_count */
+    hod_tensor *counts; /* bool (N,1,d...); NULL: every row counts */
     hod_tensor *share;  /* distributions (N,C,d...) */
     hod_tensor *weight; /* (1,C,1...), or NULL */
     double smoothing;
@@ -168,13 +168,13 @@ static int rows_of(rows *r, hod_tensor *x, hod_tensor *target, const hod_cross_e
         r->share = hod__cast_like(target, r->x);
     } else {
         r->label = hod_unsqueeze(hod__cast_to(target, HOD_I64), 1);
-        r->counts = r->label && !r->all_count ? hod_ne_scalar(r->label, (double)ignore) : r->label;
+        r->counts = r->all_count ? NULL : hod_ne_scalar(r->label, (double)ignore);
     }
     if (!o->class_weight && !hod__options_hold())
         return -1;
     r->weight = o->class_weight ? class_weights(r, o->class_weight) : NULL;
-    return (soft ? r->share != NULL : r->counts != NULL) && (r->weight || !o->class_weight) ? 0
-                                                                                            : -1;
+    bool targets = soft ? r->share != NULL : r->label && (r->counts || r->all_count);
+    return targets && (r->weight || !o->class_weight) ? 0 : -1;
 }
 
 /* The weights as (C). */
@@ -198,11 +198,17 @@ static hod_tensor *at_label(const rows *r, hod_tensor *t)
 {
     if (hod__fuses(r->x)) {
         hod_tensor *label = r->label;
-        if (!r->all_count)
+        if (r->counts)
             label = hod_where(r->counts, label, hod_full(HOD_I64, HOD_SHAPE(), 0));
         return t == r->weight ? hod_embedding(class_row(r), label) : hod_gather(t, 1, label);
     }
     return hod_sum_keep(hod_where(is_label(r), t, hod__number(r->x, 0)), 1);
+}
+
+/* t, 0 in rows that do not count. */
+static hod_tensor *counted(const rows *r, hod_tensor *t)
+{
+    return r->counts ? hod_where(r->counts, t, hod__number(r->x, 0)) : t;
 }
 
 /* Rows back in the target's shape. */
@@ -245,8 +251,7 @@ static hod_tensor *log_sum(const rows *r, hod_tensor **z)
 {
     hod_tensor *shift = hod_amax_keep(hod__stop_gradient(r->x), 1);
     *z = hod_sub(r->x, hod_where(hod_isfinite(shift), shift, hod__number(r->x, 0)));
-    if (r->counts)
-        *z = hod_where(r->counts, *z, hod__number(r->x, 0));
+    *z = counted(r, *z);
     return hod_log(hod_sum_keep(hod_exp(*z), 1));
 }
 
@@ -272,7 +277,7 @@ static hod_tensor *label_losses(const rows *r)
                                     : hod_sub(sum, hod_mean_keep(z, 1));
         loss = hod_add(hod_mul_scalar(loss, 1 - r->smoothing), hod_mul_scalar(all, r->smoothing));
     }
-    return hod_where(r->counts, loss, hod__number(r->x, 0));
+    return counted(r, loss);
 }
 
 static hod_tensor *cross_entropy(rows *r)
@@ -344,7 +349,7 @@ static hod_tensor *nll(rows *r, hod_tensor *log_p, hod_tensor *target,
     hod_tensor *loss = hod_neg(at_label(r, r->x));
     if (r->weight)
         loss = hod_mul(loss, at_label(r, r->weight));
-    return r->all_count ? loss : hod_where(r->counts, loss, hod__number(r->x, 0));
+    return counted(r, loss);
 }
 
 hod_tensor *hod_nll_rows_with(hod_tensor *log_p, hod_tensor *target, hod_cross_entropy_options o)

@@ -111,6 +111,25 @@ TEST(loss_b28_masked_query_leaves_others_alone)
     CHECK(hod_item(hod_amin(hod_isfinite(hod_grad(scores)))) == 1);
 }
 
+/* Class weights that learn go the composed way; every row counts there as without a gradient. */
+TEST(loss_class_weights_that_require_a_gradient)
+{
+    hod_tensor *x = hod_from_floats((float[]){1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4}, HOD_SHAPE(3, 4));
+    hod_tensor *t = labels(3, (int64_t[]){0, 1, 2});
+    hod_tensor *w = hod_from_floats((float[]){1, .5, 2, 1}, HOD_SHAPE(4));
+    for (int learns = 0; learns < 2; learns++) {
+        CHECK(hod_requires_grad(w, learns));
+        NEAR(hod_item(hod_cross_entropy(x, t, .class_weight = w).sum), 7.54066, 1e-5);
+        NEAR(hod_item(hod_cross_entropy(x, t, .class_weight = w, .label_smoothing = .1).sum),
+             7.38516, 1e-5);
+        check_values(hod_cross_entropy_rows(x, t, .class_weight = w), 3,
+                     (double[]){3.4401897, 1.2200949, 2.8803794}, 1e-6);
+        NEAR(hod_item(hod_nll(x, t, .class_weight = w).sum), -8, 0);
+    }
+    CHECK(hod_backward(hod_cross_entropy(x, t, .class_weight = w).sum) == 0);
+    check_values(hod_grad(w), 4, (double[]){3.4401897, 2.4401897, 1.4401897, 0}, 1e-6);
+}
+
 TEST(loss_sums_add_up_over_micro_batches)
 {
     hod_tensor *x = hod_sin(hod_reshape(hod_arange(HOD_F64, 40), HOD_SHAPE(8, 5)));
