@@ -385,15 +385,20 @@ R_FN float r_fmod(float a, float b)
 }
 
 /* The remainders of a by b with the sign of b, and the floor of a / b, from m = r_fmod(a, b): a
- * less the remainder is a multiple of b, up to rounding. */
+ * less m is a multiple of b, up to rounding, and the floor is 1 less where the signs differ. */
+R_FN int r_is_below(float m, float b)
+{
+    return (int)(m != 0) & (int)((b < 0) != (m < 0));
+}
+
 R_FN float r_remainder_from(float m, float b)
 {
-    return ((int)(m != 0) & (int)((b < 0) != (m < 0))) ? m + b : m;
+    return r_is_below(m, b) ? m + b : m;
 }
 
 R_FN float r_floor_divide_from(float m, float a, float b)
 {
-    float q = a / b, whole = r_round((a - r_remainder_from(m, b)) / b);
+    float q = a / b, whole = r_round((a - m) / b) - (r_is_below(m, b) ? 1.0f : 0.0f);
     float y = whole == 0 ? r_copysign(0, q) : whole;
     return b == 0 ? q : y;
 }

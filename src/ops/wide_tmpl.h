@@ -114,15 +114,22 @@ R_FN double d_fmod(double a, double b)
     return __builtin_fmod(a, b);
 }
 
+/* Has the remainder m the other sign than b? */
+R_FN int d_is_below(double m, double b)
+{
+    return m != 0 && (b < 0) != (m < 0);
+}
+
 R_FN double d_remainder(double a, double b)
 {
     double m = __builtin_fmod(a, b);
-    return m != 0 && (b < 0) != (m < 0) ? m + b : m;
+    return d_is_below(m, b) ? m + b : m;
 }
 
 R_FN double d_floor_divide(double a, double b)
 {
-    double q = a / b, whole = __builtin_rint((a - d_remainder(a, b)) / b);
+    double q = a / b, m = __builtin_fmod(a, b);
+    double whole = __builtin_rint((a - m) / b) - (d_is_below(m, b) ? 1.0 : 0.0);
     return b == 0 ? q : whole == 0 ? __builtin_copysign(0, q) : whole;
 }
 

@@ -114,6 +114,17 @@ TEST(ops_pointwise_division_with_remainder)
     ARE(hod_remainder(a, b), 0, 1, 2, -2, -1, 0, NAN, NAN, 5, fmod(1e30f, 3));
     ARE(hod_fmod(a, b), 0, 1, -1, 1, -1, 0, NAN, NAN, 5, fmod(1e30f, 3));
     ARE(hod_floor_divide(a, b), 1e23, 2, -3, -3, 2, 2, INFINITY, NAN, 0, 1e30 / 3);
+    for (hod_dtype t = HOD_F32; t < HOD_DTYPES; t++) { /* by infinities; PyTorch's, gradients too */
+        if (!hod__is_float(t))
+            continue;
+        hod_tensor *x = hod_cast(F32(1, -1, 2.5f, 0, -0.f, 3), t);
+        hod_tensor *y =
+            leaf(hod_cast(F32(-INFINITY, INFINITY, -INFINITY, -INFINITY, INFINITY, INFINITY), t));
+        ARE(hod_floor_divide(x, y), 0, -1, -1, -1, -0., -0., 0);
+        ARE(hod_remainder(x, y), 0, -INFINITY, INFINITY, -INFINITY, 0, -0., 3);
+        ARE(gradient_of(y, hod_remainder(x, y)), 0, 1, 1, 1, 0, 0, -0.);
+        ARE(hod_fmod(x, y), 0, 1, -1, 2.5, 0, -0., 3);
+    }
     hod_tensor *i = I64(7, -7, 7, -7, 6, 1, INT64_MIN), *j = I64(3, 3, -3, -3, 3, 0, -1);
     ARE(hod_remainder(i, j), 0, 1, 2, -2, -1, 0, 0, 0);
     ARE(hod_fmod(i, j), 0, 1, -1, 1, -1, 0, 0, 0);
