@@ -57,10 +57,12 @@ static hod_tensor *silu_slope(hod_tensor *a)
     return hod_mul(s, hod_add_scalar(hod_mul(a, one_minus(s)), 1));
 }
 
-/* With s = σ(2u): s (1 + a (1 - s) 2u'), u' = sqrt(2/π) (1 + 3 · 0.044715 a²) */
-static hod_tensor *gelu_tanh_slope(hod_tensor *a)
+/* With s = σ(2u): s (1 + a (1 - s) 2u'), u' = sqrt(2/π) (1 + 3 · 0.044715 a²). From 30 on it is 0
+ * or 1 in every type, and its cube still fits a f16: beyond, s = 0 would meet an infinite u'. */
+static hod_tensor *gelu_tanh_slope(hod_tensor *x)
 {
     const double c = 1.5957691216057308, k = 0.044715; /* c = 2 sqrt(2/π) */
+    hod_tensor *a = hod_clamp(x, -30, 30);
     hod_tensor *square = hod_mul(a, a);
     hod_tensor *s = hod_sigmoid(hod_mul(a, plus(scaled(square, c * k), c)));
     hod_tensor *du = plus(scaled(square, 3 * c * k), c);
@@ -80,6 +82,20 @@ static hod_tensor *hardswish_slope(hod_tensor *a)
     hod_tensor *between = plus(scaled(a, 1.0 / 3), 0.5);
     hod_tensor *upper = hod_where(hod_lt(a, hod__number(a, 3)), between, hod__number(a, 1));
     return hod_where(hod_le(a, hod__number(a, -3)), hod__number(a, 0), upper);
+}
+
+/* For slopes that are e^a below 0 alone: above, an infinite e^a would meet the gradient 0 of the
+ * choice when the slope is differentiated. */
+static hod_tensor *not_above_zero(hod_tensor *a)
+{
+    return hod_where(hod_gt(a, hod__number(a, 0)), hod__number(a, 0), a);
+}
+
+/* g b e^a up to 0, then g */
+static hod_tensor *elu_slope(hod_tensor *g, hod_tensor *a, hod_tensor *b)
+{
+    hod_tensor *below = hod_mul(g, hod_mul(b, hod_exp(not_above_zero(a))));
+    return hod_where(hod_le(a, hod__number(a, 0)), below, g);
 }
 
 /* g b a^(b-1); 0 where b is 0, also at a = 0. */
@@ -146,8 +162,23 @@ static hod_tensor *spread(const hod_vjp *v, hod_tensor *t)
     return hod_expand(hod_reshape(t, kept), full);
 }
 
+/* Product of the others, written without division: each dimension's others times the products over
+ * the dimensions before. */
+static hod_tensor *others_over(hod_tensor *a, const hod_shape *dims)
+{
+    hod_tensor *others = NULL;
+    for (int i = 0; i < dims->n; i++) {
+        int d = (int)dims->d[i];
+        hod_tensor *here = hod__product_of_others(a, d);
+        others = others ? hod_mul(others, here) : here;
+        a = hod_prod_over(a, HOD_SHAPE(d), true);
+    }
+    return others;
+}
+
 /* Product of the others: y / a, but with one 0 among the factors only its own place has a slope,
- * and with two none has. */
+ * and with two none has. That choice by values has no derivative at a 0: to be differentiated again
+ * it is written as products. */
 static hod_tensor *prod_slope(const hod_vjp *v, hod_tensor *g)
 {
     hod_tensor *a = v->x[0];
@@ -157,6 +188,8 @@ static hod_tensor *prod_slope(const hod_vjp *v, hod_tensor *g)
             dims.d[dims.n++] = i;
     if (v->attrs->reduce.dims == 0)
         return g;
+    if (hod__tape_listens())
+        return hod_mul(spread(v, g), others_over(a, &dims));
     hod_tensor *is_zero = hod_eq(a, hod__number(a, 0));
     hod_tensor *filled = hod_where(is_zero, hod__number(a, 1), a);
     hod_tensor *zeros = spread(v, hod_sum_over(is_zero, dims, true));
@@ -180,7 +213,7 @@ static hod_tensor *extreme_slope(const hod_vjp *v, hod_tensor *g)
 /* ---- the functions ---- */
 
 #define NODIFF(reason) HOD_FAIL(STATE, "%s: no derivative: " reason, __func__ + sizeof "hod__vjp")
-#define NONE HOD_NO_GRADIENT
+#define NONE           HOD_NO_GRADIENT
 
 #define RULE_FUNCTION(name, da, db, dc)                                                            \
     hod_tensor *hod__vjp_##name(const hod_vjp *v, int i)                                           \

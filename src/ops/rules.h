@@ -73,6 +73,8 @@ void hod__four_sides(int64_t all, const int64_t apart[4], int64_t out[4]);
 hod_tensor *hod__number(const hod_tensor *like, double value);
 /* Can an element of this type be `value`? */
 bool hod__holds(hod_dtype dtype, double value);
+/* Each element's place along dim holds the product of the others there; no division. */
+hod_tensor *hod__product_of_others(hod_tensor *x, int dim);
 /* Fills the one open size (-1) of a shape of n elements. The product of the others where it does
  * not divide n, else -1; any other impossible request is left for the shape rule to refuse. */
 int64_t hod__close_shape(int64_t n, hod_shape *shape);

@@ -5,6 +5,7 @@
  */
 #include "ops/rules.h"
 #include "tensor/half.h"
+#include <hod/movement.h>
 #include <math.h>
 
 enum { SCAN_COLUMNS = 256 };
@@ -135,6 +136,59 @@ hod_tensor *hod__vjp_cumsum(const hod_vjp *v, int i)
     return scanned(HOD_OP_cumsum, v->g, v->attrs->scan.dim, !v->attrs->scan.reverse);
 }
 
+/* x without its last element, behind a 1. */
+static hod_tensor *behind_one(hod_tensor *x, int dim)
+{
+    if (!x)
+        return NULL;
+    int64_t n = x->shape[dim], ones = HOD_MIN(n, 1);
+    hod_shape s = hod_tensor_shape(x);
+    s.d[dim] = ones;
+    hod_tensor *one = hod_full((hod_dtype)x->dtype, s, 1);
+    return hod_concat(2, (hod_tensor *[]){one, hod_slice(x, dim, 0, n - ones)}, dim);
+}
+
+hod_tensor *hod__product_of_others(hod_tensor *x, int dim)
+{
+    if (!x)
+        return NULL;
+    hod_tensor *before = behind_one(scanned(HOD_OP_cumprod, x, dim, false), dim);
+    hod_tensor *back = scanned(HOD_OP_cumprod, hod_flip(x, dim), dim, false);
+    return hod_mul(before, hod_flip(behind_one(back, dim), dim));
+}
+
+/* s_i = g_i + x_(i+1) s_(i+1), from the end: what x_i adds to per product before it. By doubling:
+ * after a step, s_i holds its first 2d terms, and `factor` the products x_(i+1) .. x_(i+2d). */
+static hod_tensor *sums_of_products(hod_tensor *g, hod_tensor *x, int dim)
+{
+    int64_t n = x ? x->shape[dim] : 0;
+    hod_tensor *s = g, *factor = n > 1 ? hod_slice(x, dim, 1, n) : NULL;
+    for (int64_t d = 1; d < n; d *= 2) {
+        hod_tensor *more = hod_mul(factor, hod_slice(s, dim, d, n));
+        hod_tensor *part[] = {hod_add(hod_slice(s, dim, 0, n - d), more),
+                              hod_slice(s, dim, n - d, n)};
+        s = hod_concat(2, part, dim);
+        if (2 * d < n)
+            factor =
+                hod_mul(hod_slice(factor, dim, 0, n - 2 * d), hod_slice(factor, dim, d, n - d));
+    }
+    return s;
+}
+
+/* The gradient without division and without a look at the values: exact to every order, and more
+ * work, so only for what is to be differentiated again. */
+static hod_tensor *product_slope(const hod_vjp *v)
+{
+    hod_tensor *x = v->x[0], *y = v->y, *g = v->g;
+    int dim = (int)v->attrs->scan.dim;
+    if (!x || x->ndim == 0)
+        return x ? g : NULL;
+    if (!v->attrs->scan.reverse)
+        return hod_mul(behind_one(y, dim), sums_of_products(g, x, dim));
+    hod_tensor *sums = sums_of_products(hod_flip(g, dim), hod_flip(x, dim), dim);
+    return hod_flip(hod_mul(behind_one(hod_flip(y, dim), dim), sums), dim);
+}
+
 /* Element j is a factor of all results from j on: the sum of g y from the end to j, divided by x_j.
  * Where a factor is 0 the results behind it are, too, and add nothing. The first 0 itself: with a 1
  * in its place the products y' go on until the next 0, and their sum is its slope. Elements behind
@@ -145,8 +199,9 @@ hod_tensor *hod__vjp_cumprod(const hod_vjp *v, int i)
     hod_tensor *x = v->x[0], *g = v->g;
     int64_t dim = v->attrs->scan.dim;
     bool reverse = v->attrs->scan.reverse;
-    hod_tensor *one = hod__number(x, 1);
-    hod_tensor *nothing = hod__number(x, 0);
+    if (hod__tape_listens())
+        return product_slope(v);
+    hod_tensor *one = hod__number(x, 1), *nothing = hod__number(x, 0);
     hod_tensor *is_zero = hod_eq(x, nothing);
     hod_tensor *zeros = scanned(HOD_OP_cumsum, is_zero, dim, reverse);
     hod_tensor *first = hod_logical_and(is_zero, hod_eq_scalar(zeros, 1));
