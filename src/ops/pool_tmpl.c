@@ -114,6 +114,19 @@ static inline void T(find_greatest)(int64_t n, int64_t step, const elem *restric
     }
 }
 
+/* The same where every lane has one already. */
+static inline void T(find_greater)(int64_t n, const elem *restrict x, elem *restrict most,
+                                   whole *restrict at, whole place)
+{
+#pragma omp simd
+    for (whole i = 0; i < (whole)n; i++) {
+        elem v = x[i], m = most[i];
+        bool wins = !(v <= m) & !IS_NAN(m);
+        most[i] = wins ? v : m;
+        at[i] = wins ? place + i : at[i];
+    }
+}
+
 static inline void T(take_sum)(int64_t n, int64_t step, const elem *restrict x, elem *restrict sum)
 {
 #pragma omp simd
@@ -139,15 +152,18 @@ static inline int64_t T(greatest_in)(int lanes, const window *w, const elem *x, 
 {
     elem most[LANES], m = LOWEST;
     whole at[LANES], best = -1;
+    int64_t first = (sy.start + sy.k0 * w->dilation[0]) * w->size[1] + column;
+    if (sy.k0 >= sy.k1)
+        return -1;
     for (int l = 0; l < lanes; l++) {
-        most[l] = LOWEST;
-        at[l] = -1;
+        most[l] = x[first + l];
+        at[l] = (whole)(first + l);
     }
     for (int64_t ky = sy.k0; ky < sy.k1; ky++) {
         int64_t row = (sy.start + ky * w->dilation[0]) * w->size[1] + column;
         for (int64_t k = 0; k < n; k += lanes) {
             int64_t from = row + HOD_MIN(k, n - lanes);
-            T(find_greatest)(lanes, 1, x + from, most, at, (whole)from);
+            T(find_greater)(lanes, x + from, most, at, (whole)from);
         }
     }
     for (int l = 0; l < lanes; l++) {
