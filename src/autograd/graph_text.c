@@ -70,38 +70,81 @@ static int64_t find(const node_list *l, const hod_grad_node *n)
     return -1;
 }
 
-/* Everything reachable, oldest first. A printout need not be fast: insertion keeps the list sorted
- * and leaves no mark in the graph. */
-static int list_nodes(const hod_grad_node *root, node_list *l)
+/* Addresses met so far: open addressing, at most half full. A printout may be asked for in a hook,
+ * while a backward counts with the marks of the nodes, so it leaves none of its own. */
+typedef struct address_set {
+    const void **slots; /* NULL: free */
+    int64_t n, cap;     /* cap: 0 or a power of two */
+} address_set;
+
+static const void **slot_of(const address_set *s, const void *address)
 {
-    node_list work = {0};
-    const hod_grad_node **place = hod__push(&work.items, &work.n, &work.cap, sizeof *work.items);
+    uint64_t mask = (uint64_t)s->cap - 1, i = hod__hash(&address, sizeof address, 0);
+    while (s->slots[i & mask] && s->slots[i & mask] != address)
+        i++;
+    return &s->slots[i & mask];
+}
+
+static int set_grow(address_set *s)
+{
+    address_set more = {.n = s->n, .cap = HOD_MAX(2 * s->cap, 64)};
+    more.slots = hod__alloc((size_t)more.cap, sizeof *more.slots);
+    if (!more.slots)
+        return -1;
+    for (int64_t i = 0; i < s->cap; i++)
+        if (s->slots[i])
+            *slot_of(&more, s->slots[i]) = s->slots[i];
+    free(s->slots);
+    *s = more;
+    return 0;
+}
+
+/* 1: added, 0: it was there, -1: no memory. */
+static int set_add(address_set *s, const void *address)
+{
+    if (2 * s->n >= s->cap && set_grow(s) != 0)
+        return -1;
+    const void **slot = slot_of(s, address);
+    if (*slot)
+        return 0;
+    *slot = address;
+    s->n++;
+    return 1;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    uint64_t x = (*(const hod_grad_node *const *)a)->sequence;
+    uint64_t y = (*(const hod_grad_node *const *)b)->sequence;
+    return (x > y) - (x < y);
+}
+
+static int list_node(const hod_grad_node *n, node_list *l, address_set *met)
+{
+    int rc = set_add(met, n);
+    if (rc <= 0)
+        return rc;
+    const hod_grad_node **place = hod__push(&l->items, &l->n, &l->cap, sizeof *l->items);
     if (!place)
         return -1;
-    *place = root;
-    int rc = 0;
-    while (rc == 0 && work.n > 0) {
-        const hod_grad_node *n = work.items[--work.n];
-        if (find(l, n) >= 0)
-            continue;
-        if (!(place = hod__push(&l->items, &l->n, &l->cap, sizeof *l->items))) {
-            rc = -1;
-            break;
-        }
-        int64_t k = l->n - 1; /* insert in order, so that find works at any time */
-        for (; k > 0 && l->items[k - 1]->sequence > n->sequence; k--)
-            l->items[k] = l->items[k - 1];
-        l->items[k] = n;
-        for (int i = 0; rc == 0 && i < n->n; i++) {
-            if (!n->edge[i].node)
-                continue;
-            if (!(place = hod__push(&work.items, &work.n, &work.cap, sizeof *work.items)))
-                rc = -1;
-            else
-                *place = n->edge[i].node;
-        }
+    *place = n;
+    return 0;
+}
+
+/* Everything reachable, oldest first. The list of found nodes is its own work list. */
+static int list_nodes(const hod_grad_node *root, node_list *l)
+{
+    address_set met = {0};
+    int rc = list_node(root, l, &met);
+    for (int64_t k = 0; rc == 0 && k < l->n; k++) {
+        const hod_grad_node *n = l->items[k];
+        for (int i = 0; rc == 0 && i < n->n; i++)
+            if (n->edge[i].node)
+                rc = list_node(n->edge[i].node, l, &met);
     }
-    free(work.items);
+    free(met.slots);
+    if (rc == 0)
+        qsort(l->items, (size_t)l->n, sizeof *l->items, ascending);
     return rc;
 }
 
@@ -163,35 +206,33 @@ int hod_print_graph(const hod_tensor *t, FILE *out)
 /* ---- Graphviz ---- */
 
 /* A leaf is a box, drawn by the first node that reads it. */
-static bool drawn_before(const node_list *l, int64_t k, int i)
+static int dot_leaf(FILE *out, const hod_tensor *leaf, address_set *drawn)
 {
-    const hod_tensor *leaf = l->items[k]->edge[i].leaf;
-    for (int64_t j = 0; j <= k; j++)
-        for (int e = 0; e < (j < k ? l->items[j]->n : i); e++)
-            if (l->items[j]->edge[e].leaf == leaf)
-                return true;
-    return false;
+    int rc = set_add(drawn, leaf);
+    if (rc == 1)
+        fprintf(out, "  l%p [label=\"%s\\n%s %s\", shape=box, style=filled];\n", (const void *)leaf,
+                leaf_name(leaf), hod_dtype_name((hod_dtype)leaf->dtype), HOD_SHAPE_TEXT(leaf));
+    return rc < 0 ? -1 : 0;
 }
 
-static void dot_edge(FILE *out, const node_list *l, int64_t k, int i)
+static int dot_edge(FILE *out, const node_list *l, int64_t k, int i, address_set *drawn)
 {
     const hod_edge *e = &l->items[k]->edge[i];
-    if (e->leaf && !drawn_before(l, k, i))
-        fprintf(out, "  l%p [label=\"%s\\n%s %s\", shape=box, style=filled];\n", (void *)e->leaf,
-                leaf_name(e->leaf), hod_dtype_name((hod_dtype)e->leaf->dtype),
-                HOD_SHAPE_TEXT(e->leaf));
+    if (!e->leaf && !e->node)
+        return 0;
+    if (e->leaf && dot_leaf(out, e->leaf, drawn) != 0)
+        return -1;
     if (e->leaf)
         fprintf(out, "  l%p -> n%lld", (void *)e->leaf, (long long)k);
-    else if (e->node)
-        fprintf(out, "  n%lld -> n%lld", (long long)find(l, e->node), (long long)k);
     else
-        return;
+        fprintf(out, "  n%lld -> n%lld", (long long)find(l, e->node), (long long)k);
     if (e->node && e->node->outputs > 1)
         fprintf(out, " [label=\"%d\"]", e->output);
     fputs(";\n", out);
+    return 0;
 }
 
-static void dot_node(FILE *out, const node_list *l, int64_t k)
+static int dot_node(FILE *out, const node_list *l, int64_t k, address_set *drawn)
 {
     const hod_grad_node *n = l->items[k];
     fprintf(out, "  n%lld [label=\"%s", (long long)k, n->from.name);
@@ -204,7 +245,9 @@ static void dot_node(FILE *out, const node_list *l, int64_t k)
     }
     fprintf(out, "\"%s];\n", n->consumed ? ", style=dashed" : "");
     for (int i = 0; i < n->n; i++)
-        dot_edge(out, l, k, i);
+        if (dot_edge(out, l, k, i, drawn) != 0)
+            return -1;
+    return 0;
 }
 
 int hod_print_graph_dot(const hod_tensor *t, FILE *out)
@@ -215,11 +258,13 @@ int hod_print_graph_dot(const hod_tensor *t, FILE *out)
         return HOD_FAIL_RC(ARGUMENT, "print_graph_dot: nowhere to print");
     hod__tape_wanted();
     node_list l = {0};
+    address_set drawn = {0};
     int rc = hod__has_grad_fn(t) ? list_nodes(t->autograd->grad_fn, &l) : 0;
     fputs("digraph tape {\n  rankdir=BT;\n", out);
     for (int64_t k = 0; rc == 0 && k < l.n; k++)
-        dot_node(out, &l, k);
+        rc = dot_node(out, &l, k, &drawn);
     fputs("}\n", out);
+    free(drawn.slots);
     free(l.items);
     return rc;
 }
