@@ -391,7 +391,7 @@ static int check_inputs(hod_fn *f, hod_tensor *const *in, bool preparing)
     if (f->spec.inputs > 0 && !in)
         return HOD_FAIL_RC(ARGUMENT, "%s: no inputs, %d wanted", f->name, f->spec.inputs);
     for (int i = 0; i < f->spec.inputs; i++) {
-        if (!in[i])
+        if (hod__null(f->name, "an input", in[i]))
             return -1;
         if (!preparing && !hod__recorder && !in[i]->storage->data)
             return HOD_FAIL_RC(ARGUMENT, "%s: input %d is a placeholder", f->name, i);

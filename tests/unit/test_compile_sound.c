@@ -276,6 +276,8 @@ TEST(compile_sound_prepare_runs_nothing)
     NEAR(apart(a.w, b.w), 0, 0);
     EQ_INT(hod_fn_report(f).traces, 1);
     ERROR_IS("step: input 0 is a placeholder", hod_fn_call(f, &x, &y));
+    ERROR_IS("step: an input is NULL", hod_fn_call(f, (hod_tensor *[]){NULL}, &y));
+    ERROR_IS("step: an input is NULL", hod_fn_prepare(f, (hod_tensor *[]){NULL}));
     x = row(6, 1);
     for (int i = 0; i < 3; i++) {
         CHECK(hod_fn_call(f, &x, &y) == 0);
