@@ -57,11 +57,12 @@ static double read_at(const hod_tensor *t, int64_t k)
 }
 
 /* Private leaves with the inputs' values; tensors that are not float stay as they are. */
-static int copy_inputs(int n, hod_tensor *const *from, hod_tensor **to, bool keep_f32)
+static int copy_inputs(const char *who, int n, hod_tensor *const *from, hod_tensor **to,
+                       bool keep_f32)
 {
     bool any = false;
     for (int i = 0; i < n; i++) {
-        if (hod__null("gradcheck", "an input", from[i]))
+        if (hod__null(who, "an input", from[i]))
             return -1;
         any = any || hod__is_float(from[i]->dtype);
         to[i] = from[i];
@@ -73,7 +74,7 @@ static int copy_inputs(int n, hod_tensor *const *from, hod_tensor **to, bool kee
         if (!to[i] || !hod_requires_grad(to[i], true))
             return -1;
     }
-    return any ? 0 : HOD_FAIL_RC(ARGUMENT, "gradcheck: none of the inputs holds floats");
+    return any ? 0 : HOD_FAIL_RC(ARGUMENT, "%s: none of the inputs holds floats", who);
 }
 
 static int value_at(hod_check_fn *fn, void *context, int n, hod_tensor *const *in, double *out)
@@ -87,29 +88,35 @@ static int value_at(hod_check_fn *fn, void *context, int n, hod_tensor *const *i
     return 0;
 }
 
-/* Is fn a function at all, and of the type it was given? y: what it made of `in`. */
-static int check_function(hod_check_fn *fn, int n, hod_tensor *const *in, const hod_tensor *y,
-                          const hod_gradcheck_spec *spec)
+/* Is y, the function's result, of a type that can be differentiated and compared? */
+static int check_result(const char *who, const hod_tensor *y, bool keep_f32)
 {
-    if (hod__null("gradcheck", "the function's result", y))
+    if (hod__null(who, "the function's result", y))
         return -1;
     if (!hod__is_float(y->dtype))
-        return HOD_FAIL_RC(ARGUMENT, "gradcheck: the function gives %s, which has no gradient",
+        return HOD_FAIL_RC(ARGUMENT, "%s: the function gives %s, which has no gradient", who,
                            hod_dtype_name((hod_dtype)y->dtype));
-    if (y->dtype != HOD_F64 && !spec->keep_f32)
+    if (y->dtype != HOD_F64 && !keep_f32)
         return HOD_FAIL_RC(ARGUMENT,
-                           "gradcheck: the function gives %s for inputs in f64, too coarse for "
+                           "%s: the function gives %s for inputs in f64, too coarse for "
                            "differences; .keep_f32 leaves inputs as they are",
-                           hod_dtype_name((hod_dtype)y->dtype));
+                           who, hod_dtype_name((hod_dtype)y->dtype));
+    return 0;
+}
+
+/* Is fn a function at all? */
+static int check_function(const char *who, hod_check_fn *fn, int n, hod_tensor *const *in,
+                          const hod_gradcheck_spec *spec)
+{
     double first, again;
     if (value_at(fn, spec->context, n, in, &first) != 0 ||
         value_at(fn, spec->context, n, in, &again) != 0)
         return -1;
     if (fabs(first - again) > 1e-6 * fabs(first)) /* NaN is left to the comparison */
         return HOD_FAIL_RC(ARGUMENT,
-                           "gradcheck: the function gives %g and %g for the same inputs: it draws "
+                           "%s: the function gives %g and %g for the same inputs: it draws "
                            "numbers or keeps something between calls",
-                           first, again);
+                           who, first, again);
     return 0;
 }
 
@@ -163,24 +170,24 @@ static double *analytic_of(hod_tensor *x)
     return d;
 }
 
-int hod_gradcheck_make(hod_check_fn *fn, int n, hod_tensor *const *inputs,
-                       hod_gradcheck_report *report, const hod_gradcheck_spec *spec)
+static int check(const char *who, hod_check_fn *fn, int n, hod_tensor *const *inputs,
+                 hod_gradcheck_report *report, const hod_gradcheck_spec *spec)
 {
     HOD_SCOPE(s);
     if (!fn || !inputs || !report)
-        return HOD_FAIL_RC(ARGUMENT, "gradcheck: no %s",
+        return HOD_FAIL_RC(ARGUMENT, "%s: no %s", who,
                            !fn       ? "function"
                            : !inputs ? "inputs"
                                      : "report");
     *report = (hod_gradcheck_report){0};
     hod_tensor *in[HOD_OP_MAX_INPUTS];
     if (n < 1 || n > HOD_OP_MAX_INPUTS)
-        return HOD_FAIL_RC(ARGUMENT, "gradcheck: %d inputs, 1 to %d are possible", n,
+        return HOD_FAIL_RC(ARGUMENT, "%s: %d inputs, 1 to %d are possible", who, n,
                            HOD_OP_MAX_INPUTS);
-    if (copy_inputs(n, inputs, in, spec->keep_f32) != 0)
+    if (copy_inputs(who, n, inputs, in, spec->keep_f32) != 0)
         return -1;
     hod_tensor *result = fn(spec->context, in, n);
-    if (check_function(fn, n, in, result, spec) != 0)
+    if (check_result(who, result, spec->keep_f32) != 0 || check_function(who, fn, n, in, spec) != 0)
         return -1;
     hod_tensor *y = project(result, 1);
     if (!y)
@@ -206,6 +213,12 @@ int hod_gradcheck_make(hod_check_fn *fn, int n, hod_tensor *const *inputs,
     return 0;
 }
 
+int hod_gradcheck_make(hod_check_fn *fn, int n, hod_tensor *const *inputs,
+                       hod_gradcheck_report *report, const hod_gradcheck_spec *spec)
+{
+    return check("gradcheck", fn, n, inputs, report, spec);
+}
+
 /* ---- second order ---- */
 
 typedef struct second {
@@ -224,7 +237,10 @@ static hod_tensor *first_derivative(void *context, hod_tensor *const *in, int n)
         if (in[i]->requires_grad)
             leaf[leaves++] = in[i];
     hod_tensor *total = NULL;
-    hod_tensor *y = project(c->fn(c->context, in, n), 2);
+    hod_tensor *result = c->fn(c->context, in, n);
+    if (check_result("gradgradcheck", result, true) != 0) /* a cast to f32 has exact derivatives */
+        return NULL;
+    hod_tensor *y = project(result, 2);
     if (y && y->requires_grad &&
         hod_grad_of(y, leaves, leaf, g, HOD_ONES, .create_graph = true, .allow_unused = true) ==
             0) {
@@ -247,5 +263,5 @@ int hod_gradgradcheck_make(hod_check_fn *fn, int n, hod_tensor *const *inputs,
     second c = {.fn = fn, .context = spec->context};
     hod_gradcheck_spec inner = *spec;
     inner.context = &c;
-    return hod_gradcheck_make(first_derivative, n, inputs, report, &inner);
+    return check("gradgradcheck", first_derivative, n, inputs, report, &inner);
 }

@@ -504,6 +504,12 @@ TEST(gradcheck_says_what_it_cannot_check)
              ".keep_f32 leaves inputs as they are",
              hod_gradcheck(in_f32, 1, &x, &r, NULL));
     ERROR_IS("gradcheck: the function's result is NULL", hod_gradcheck(nothing, 1, &x, &r, NULL));
+    ERROR_IS("gradgradcheck: none of the inputs holds floats",
+             hod_gradgradcheck(in_f32, 1, &i, &r, NULL));
+    ERROR_IS("gradgradcheck: the function gives i64, which has no gradient",
+             hod_gradgradcheck(largest, 1, &x, &r, NULL));
+    ERROR_IS("gradgradcheck: the function's result is NULL",
+             hod_gradgradcheck(nothing, 1, &x, &r, NULL));
     EQ_INT(hod_gradcheck(drawing, 1, &x, &r, NULL), -1);
     CHECK(strstr(hod_error(), "for the same inputs: it draws numbers or keeps something"));
     hod_error_take(NULL);

@@ -324,6 +324,7 @@ TEST(misuse_of_what_should_be_pointed_to)
     ERROR_IS("print_graph_dot: nowhere to print", hod_print_graph_dot(x, NULL));
     ERROR_IS("gradcheck: no report", hod_gradcheck(identity, 1, &x, NULL, NULL));
     ERROR_IS("gradcheck: no function", hod_gradcheck(NULL, 1, &x, NULL, NULL));
+    ERROR_IS("gradgradcheck: no report", hod_gradgradcheck(identity, 1, &x, NULL, NULL));
     ERROR_IS("dataset synthetic: 5 samples from 9223372036854775807 on, of 10",
              hod_dataset_slice(d, INT64_MAX, 5));
     ERROR_IS("dataset synthetic: no room for its moments", hod_dataset_moments(d, 9, NULL, NULL));
