@@ -94,11 +94,15 @@ HOD_API int hod_grad_of_many_make(int m, hod_tensor *const *y, hod_tensor *const
 
 typedef struct hod_grad_mode {
     bool enabled, inference; /* as they were before */
+    struct hod_grad_mode *outer;
 } hod_grad_mode;
+/* From begin to end, in the thread that began it; HOD_NO_GRAD and its kind below call both. The
+ * innermost ends first: ending another one ends those inside it as well, and is an error, as is
+ * ending one twice. */
 HOD_API void hod_no_grad_begin(hod_grad_mode *m);
 HOD_API void hod_with_grad_begin(hod_grad_mode *m);
 HOD_API void hod_inference_begin(hod_grad_mode *m);
-HOD_API void hod_grad_mode_end(hod_grad_mode *m); /* ends any of them */
+HOD_API void hod_grad_mode_end(hod_grad_mode *m);
 HOD_API bool hod_grad_enabled(void);
 
 /* From here to the end of the block this thread's operators record nothing. */

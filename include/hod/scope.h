@@ -38,7 +38,9 @@ HOD_API void hod_scope_end(hod_scope *scope);
     __attribute__((cleanup(hod_scope_end))) hod_scope name;                                        \
     hod_scope_begin(&name, __FILE__, __LINE__)
 
-/* Moves a tensor of the innermost scope to the scope around it. NULL passes through. Returns t. */
+/* Moves a tensor of the innermost scope to the scope around it. What that scope does not own (an
+ * argument passed through, a parameter, a tensor retained by hand) outlives it anyway and stays
+ * where it is; NULL passes through. Returns t. */
 HOD_API hod_tensor *hod_escape(hod_tensor *t);
 
 #endif

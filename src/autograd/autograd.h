@@ -105,7 +105,7 @@ struct hod_grad_meta {
     uint64_t target_visit;
 };
 
-/* Makes this thread's operators listen to the tape; cheap when they do already. */
+/* Makes the operators of all threads listen to the tape: before there is a leaf. */
 void hod__tape_install(void);
 /* Links `out` to the inputs of the call, as the hook does after an operator ran; the recorder calls
  * it to rebuild the links of a replayed prefix. Does nothing when no input requires a gradient or

@@ -15,7 +15,7 @@ static hod_tensor *seed(const char *who, hod_tensor *t, hod_tensor *g)
         return NULL;
     if (hod__gone(who, t) || (g != HOD_ONES && hod__gone(who, g)))
         return NULL;
-    if (hod__tape && hod__tape->inference)
+    if (hod__tape_mode.inference)
         return HOD_FAIL(STATE, "%s: called in an inference scope", who);
     if (!t->requires_grad)
         return HOD_FAIL(STATE, "%s: %s does not depend on anything that requires a gradient", who,

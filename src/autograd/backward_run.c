@@ -464,13 +464,12 @@ int hod__backward_run(const hod_backward_job *job)
              .targets = job->targets,
              .out = job->out};
     innermost = &r;
-    hod__tape_install();
-    bool before = hod__tape->enabled;
-    hod__tape->enabled = r.create;
+    bool before = hod__tape_mode.enabled;
+    hod__tape_mode.enabled = r.create;
     struct hod_checkpoint *mark = hod__checkpoint_mark();
     int rc = run_graph(&r);
     hod__checkpoint_sweep(mark);
-    hod__tape->enabled = before;
+    hod__tape_mode.enabled = before;
     innermost = r.around;
     return_leaves(&r);
     free(r.order);

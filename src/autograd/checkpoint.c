@@ -218,16 +218,16 @@ static int run_again(region *c)
     if (open_inputs(c, in) != 0)
         return -1;
     hod_random_key *now = hod__random(), before = *now;
-    bool enabled = hod__tape->enabled;
+    bool enabled = hod__tape_mode.enabled;
     *now = c->random;
-    hod__tape->enabled = true;
+    hod__tape_mode.enabled = true;
     recomputing++;
     c->again = true;
     c->at_step = c->at_value = 0;
     int rc = call(c, in, out);
     c->again = false;
     recomputing--;
-    hod__tape->enabled = enabled;
+    hod__tape_mode.enabled = enabled;
     int64_t draws = now->stream - c->random.stream;
     *now = before;
     if (rc != 0)
@@ -353,7 +353,6 @@ static int run(const region *like, int n, hod_tensor *const *in, hod_tensor **ou
     for (int i = 0; i < n; i++)
         if (hod__null("checkpoint", "an input", in[i]))
             return -1;
-    hod__tape_install();
     if (hod_grad_enabled())
         return run_first(like, n, in, out);
     return like->fn                                     ? like->fn(like->context, in, n, out)

@@ -1,9 +1,10 @@
 /* The tape: turns an operator call into a node.
  *
- * It listens at the hook of ops/op.h, one hook a thread. A node takes from the call what its
- * derivative will read, as the row's SAVES flags say, and nothing else; an input that requires no
- * gradient costs an empty edge. For rows that are linear in each of two inputs (mul, matmul, conv)
- * the derivative for one reads only the other, so that a frozen weight keeps no activation.
+ * It listens at the hook of ops/op.h, from the first leaf on and in every thread. A node takes from
+ * the call what its derivative will read, as the row's SAVES flags say, and nothing else; an input
+ * that requires no gradient costs an empty edge. For rows that are linear in each of two inputs
+ * (mul, matmul, conv) the derivative for one reads only the other, so that a frozen weight keeps no
+ * activation.
  *
  * Saved values are aliases: handles on the same storage without autograd fields. Were the handles
  * themselves kept, a result saved by its own node (exp, sigmoid), or one assigned in place later,
@@ -312,7 +313,7 @@ static bool any_requires_grad(int n, hod_tensor *const *in)
 }
 
 /* What an in-place write means for gradients: refuse where they would be silently wrong. */
-static int check_write(hod_tensor *dst, const hod_tensor *src)
+static int check_write(const hod_tensor *dst, const hod_tensor *src)
 {
     if (dst->requires_grad && !hod__has_grad_fn(dst))
         hod__tape_wanted();
@@ -392,18 +393,6 @@ hod_grad_node *hod__tape_note_custom(const hod_custom *custom, const char *name,
 
 /* ---- the hook ---- */
 
-static int hook_note(hod_tape_hook *t, const hod_op_call *c, hod_tensor *out)
-{
-    (void)t;
-    return hod__tape_note(c, out);
-}
-
-static int hook_check_write(hod_tape_hook *t, hod_tensor *dst, hod_tensor *src)
-{
-    (void)t;
-    return check_write(dst, src);
-}
-
 void hod__tape_wanted(void)
 {
     (void)hod__span_begin("tape", 0, NULL);
@@ -411,29 +400,29 @@ void hod__tape_wanted(void)
 
 void hod__tape_install(void)
 {
-    static _Thread_local hod_tape_hook hook;
-    if (hod__tape)
-        return;
-    hook = (hod_tape_hook){.note = hook_note, .check_write = hook_check_write, .enabled = true};
-    hod__tape = &hook;
+    static const hod_tape_hook hook = {.note = hod__tape_note, .check_write = check_write};
+    atomic_store_explicit(&hod__tape, &hook, memory_order_release);
 }
 
 bool hod_grad_enabled(void)
 {
-    return !hod__tape || hod__tape->enabled;
+    return hod__tape_mode.enabled;
 }
+
+/* ---- modes ---- */
+
+static _Thread_local hod_grad_mode *innermost_mode;
 
 static void set_mode(hod_grad_mode *m, bool enabled, bool inference)
 {
-    hod__tape_install();
-    *m = (hod_grad_mode){hod__tape->enabled, hod__tape->inference};
-    hod__tape->enabled = enabled;
-    hod__tape->inference = inference;
+    *m = (hod_grad_mode){hod__tape_mode.enabled, hod__tape_mode.inference, innermost_mode};
+    innermost_mode = m;
+    hod__tape_mode = (hod_tape_mode){enabled, inference};
 }
 
 void hod_no_grad_begin(hod_grad_mode *m)
 {
-    set_mode(m, false, hod__tape && hod__tape->inference);
+    set_mode(m, false, hod__tape_mode.inference);
 }
 
 void hod_with_grad_begin(hod_grad_mode *m)
@@ -446,8 +435,23 @@ void hod_inference_begin(hod_grad_mode *m)
     set_mode(m, false, true);
 }
 
+/* Is it one of the open modes of this thread? Compared, never read: it may be long gone. */
+static bool is_open(const hod_grad_mode *m)
+{
+    const hod_grad_mode *o = innermost_mode;
+    while (o && o != m)
+        o = o->outer;
+    return o;
+}
+
 void hod_grad_mode_end(hod_grad_mode *m)
 {
-    hod__tape->enabled = m->enabled;
-    hod__tape->inference = m->inference;
+    if (!is_open(m)) {
+        HOD_FAIL(STATE, "gradient mode: it has ended already, or belongs to another thread");
+        return;
+    }
+    if (innermost_mode != m)
+        HOD_FAIL(STATE, "gradient mode: it ends before one that was opened inside");
+    innermost_mode = m->outer; /* and with it all that was opened inside */
+    hod__tape_mode = (hod_tape_mode){m->enabled, m->inference};
 }

@@ -39,6 +39,7 @@ static bool at_exit_made;
 static void thread_gone(void *unused)
 {
     (void)unused;
+    mine.innermost = NULL; /* a scope left open lay in a frame that is gone */
     hod__thread_end();
 }
 

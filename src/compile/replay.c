@@ -199,7 +199,7 @@ static hod_tensor *answer(hod_trace_call *k, hod_segment *s, const hod_op_call *
     }
     k->cursor++;
     if (k->taping && e->grad && e->wants && !(hod__op_info[e->op].flags & HOD_OPF_NODIFF) &&
-        hod__tape->note(hod__tape, c, h) != 0)
+        hod__tape->note(c, h) != 0)
         k->failed = true;
     return e->out == HOD_NO_VALUE ? h : hod__own(hod_tensor_retain(h));
 }

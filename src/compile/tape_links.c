@@ -4,11 +4,10 @@
 
 int hod__links_note(const hod_op_call *c, hod_tensor *out)
 {
-    hod__tape_install();
-    bool before = hod__tape->enabled;
-    hod__tape->enabled = true;
+    bool before = hod__tape_mode.enabled;
+    hod__tape_mode.enabled = true;
     int rc = hod__tape_note(c, out);
-    hod__tape->enabled = before;
+    hod__tape_mode.enabled = before;
     return rc;
 }
 

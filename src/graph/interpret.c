@@ -163,9 +163,9 @@ int hod__graph_interpret(const hod_graph *g, hod_tensor *const *in, hod_grad_slo
                          hod_tensor **out)
 {
     hod_recorder *recorder = hod__recorder;
-    hod_tape_hook *tape = hod__tape;
+    hod_tape_mode mode = hod__tape_mode;
     hod__recorder = NULL; /* nobody listens: these operators are not the user's */
-    hod__tape = NULL;
+    hod__tape_mode = (hod_tape_mode){0};
     run x = {.g = g,
              .value = hod__alloc((size_t)g->n, sizeof *x.value),
              .uses = hod__graph_uses(g),
@@ -178,6 +178,6 @@ int hod__graph_interpret(const hod_graph *g, hod_tensor *const *in, hod_grad_slo
     free(x.uses);
     free(x.changed);
     hod__recorder = recorder;
-    hod__tape = tape;
+    hod__tape_mode = mode;
     return rc;
 }

@@ -244,7 +244,6 @@ hod_tensor *hod_module_call(hod_module *m, hod_tensor *x)
         return NULL;
     if (!m->forward)
         return HOD_FAIL(STATE, "%s: has no forward function", m->type);
-    hod__tape_install();
     HOD_SCOPE(s);
     hod_tensor *y = m->hooks ? hod__module_call_hooked(m, x) : m->forward(m, x);
     if (!y && hod_error() && m->parent)

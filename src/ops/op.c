@@ -9,7 +9,8 @@
 #include "ops/rules.h"
 
 _Thread_local hod_recorder *hod__recorder;
-_Thread_local hod_tape_hook *hod__tape;
+const hod_tape_hook *_Atomic hod__tape;
+_Thread_local hod_tape_mode hod__tape_mode = {.enabled = true};
 int (*hod__accumulate_hook)(hod_grad_slot *slot, hod_tensor *g);
 int (*hod__span_begin_hook)(const char *kind, uint64_t key, hod_tensor *t);
 void (*hod__span_end_hook)(const char *kind);
@@ -126,7 +127,7 @@ static int note_on_tape(const hod_op_call *c, hod_tensor *out)
         return 0;
     for (int i = 0; i < c->n; i++)
         if (c->in[i]->requires_grad)
-            return hod__tape->note(hod__tape, c, out);
+            return hod__tape->note(c, out);
     return 0;
 }
 
@@ -135,8 +136,7 @@ static hod_tensor *mark(const hod_op_call *c, hod_tensor *out)
 {
     hod_op_class class = hod__op_info[c->op].class;
     if (class != HOD_EFFECT)
-        out->inference =
-            (hod__tape && hod__tape->inference) || (class == HOD_VIEW && c->in[0]->inference);
+        out->inference = hod__tape_mode.inference || (class == HOD_VIEW && c->in[0]->inference);
     return out;
 }
 
@@ -197,8 +197,7 @@ hod_tensor *hod__assign_by(hod_tensor *dst, hod_tensor *src, const char *who)
     if (hod__overlaps_itself(dst))
         return HOD_FAIL(ARGUMENT, "assign: elements of %s share memory; copy it first",
                         HOD_SHAPE_TEXT(dst));
-    if (hod__tape_listens() && hod__tape->check_write &&
-        hod__tape->check_write(hod__tape, dst, src) != 0)
+    if (hod__tape_listens() && hod__tape->check_write(dst, src) != 0)
         return NULL;
     HOD_SCOPE(s);
     hod_tensor *value = hod_expand(hod__cast_to(src, dst->dtype), hod_tensor_shape(dst));

@@ -195,22 +195,28 @@ typedef struct hod_recorder {
     bool watches; /* it records nothing: every operator runs at once, as if nobody listened */
 } hod_recorder;
 
+/* The tape of all threads: a leaf made in one is read in others. */
 typedef struct hod_tape_hook {
     /* Called after a differentiable op when any input requires a gradient: links out to inputs. */
-    int (*note)(struct hod_tape_hook *t, const hod_op_call *c, hod_tensor *out);
+    int (*note)(const hod_op_call *c, hod_tensor *out);
     /* Called by hod__assign before dst is written: -1 with an error where gradients would be
-     * silently wrong (a leaf, a view). May be NULL. */
-    int (*check_write)(struct hod_tape_hook *t, hod_tensor *dst, hod_tensor *src);
-    bool enabled;   /* false inside no_grad */
-    bool inference; /* results are marked as made for inference */
+     * silently wrong (a leaf, a view). */
+    int (*check_write)(const hod_tensor *dst, const hod_tensor *src);
 } hod_tape_hook;
 
+/* What a thread says about its own operators. */
+typedef struct hod_tape_mode {
+    bool enabled;   /* false inside no_grad */
+    bool inference; /* results are marked as made for inference */
+} hod_tape_mode;
+
 extern _Thread_local hod_recorder *hod__recorder;
-extern _Thread_local hod_tape_hook *hod__tape;
+extern const hod_tape_hook *_Atomic hod__tape; /* NULL until the first leaf is made */
+extern _Thread_local hod_tape_mode hod__tape_mode;
 /* Are operators noted for derivatives now? */
 static inline bool hod__tape_listens(void)
 {
-    return hod__tape && hod__tape->enabled;
+    return hod__tape_mode.enabled && atomic_load_explicit(&hod__tape, memory_order_acquire);
 }
 
 /* Spans: an internal function whose operators follow from (kind, key, t) alone, so that a replay

@@ -179,6 +179,27 @@ TEST(backward_detach_and_no_grad_cut)
     CHECK(hod_grad_enabled() && hod_tensor_requires_grad(hod_mul(w, w)));
 }
 
+TEST(backward_gradient_modes_end_in_order)
+{
+    hod_grad_mode outer, inner;
+    hod_no_grad_begin(&outer);
+    hod_with_grad_begin(&inner);
+    hod_grad_mode_end(&outer); /* and with it the inner one */
+    CHECK(hod_error() && hod_grad_enabled());
+    EQ_STR(hod_error(), "gradient mode: it ends before one that was opened inside");
+    hod_error_take(NULL);
+    const char *ended = "gradient mode: it has ended already, or belongs to another thread";
+    hod_grad_mode *twice[] = {&inner, &outer};
+    for (int i = 0; i < 2; i++) {
+        HOD_NO_GRAD(around);
+        hod_grad_mode_end(twice[i]);
+        EQ_STR(hod_error(), ended);
+        hod_error_take(NULL);
+        CHECK(!hod_grad_enabled());
+    }
+    CHECK(hod_grad_enabled());
+}
+
 TEST(backward_inference_results_stay_out_of_training)
 {
     hod_tensor *w = leaf(2), *made, *view;
@@ -359,6 +380,27 @@ TEST(backward_graph_can_be_walked)
     CHECK(strstr(text, "n0 [label=\"mul\\nf32 ()\\ntest_backward.c:"));
     char *box = strstr(text, "shape=box");
     CHECK(box && !strstr(box + 1, "shape=box")); /* one box, two arrows */
+}
+
+/* Graphviz too: every node and every leaf is met once, however many there are. */
+TEST(backward_large_graphs_are_printed_in_time)
+{
+    enum { NODES = 200000 };
+    hod_tensor *y = leaf(1);
+    for (int i = 0; i < NODES; i++)
+        y = hod_add(y, i % 2 ? leaf(1) : y);
+    for (int dot = 0; dot < 2; dot++) {
+        char *text;
+        size_t bytes, lines = 0;
+        FILE *f = open_memstream(&text, &bytes);
+        EQ_INT(dot ? hod_print_graph_dot(y, f) : hod_print_graph(y, f), 0);
+        fclose(f);
+        for (size_t i = 0; i < bytes; i++)
+            lines += text[i] == '\n';
+        CHECK(strstr(text, dot ? "n199998 -> n199999;" : "%199999 = add(%199998, leaf ())"));
+        EQ_INT(lines, dot ? 3 + 3 * NODES + NODES / 2 + 1 : NODES);
+        free(text);
+    }
 }
 
 /* Half the quotients of a network divide by a constant: their results need not stay. */
