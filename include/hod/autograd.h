@@ -185,7 +185,9 @@ typedef struct hod_gradcheck_spec {
  * input, the derivative of <u, fn(x)> with a fixed pseudo-random u. 0 and *report, or -1 when fn
  * failed, gives no floats, or differs from call to call. Inputs are copied, to f64, in which fn
  * must then compute.
- *     hod_gradcheck(fn, 2, inputs, &report, NULL, .rtol = 1e-4) */
+ * After the report stands .context, what fn gets (NULL: nothing); settings may follow:
+ *     hod_gradcheck(fn, 2, inputs, &report, NULL, .rtol = 1e-4)
+ *     hod_gradcheck(fn, 2, inputs, &report, &net) */
 #define hod_gradcheck(fn, n, inputs, report, ...)                                                  \
     hod_gradcheck_make(fn, n, inputs, report, &(hod_gradcheck_spec){__VA_ARGS__, .end_ = 0})
 HOD_API int hod_gradcheck_make(hod_check_fn *fn, int n, hod_tensor *const *inputs,
