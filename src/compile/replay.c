@@ -435,7 +435,7 @@ bool hod__replay_stretch(hod_trace_call *k, hod_segment *s, const hod_span_recor
                 k->failed = true;
             slot->present = true;
         }
-        hod__bump_by(t, e->accumulate ? "accumulate" : "assign");
+        hod__bump_by(t, e->accumulate ? "accumulate" : "a compiled function");
     }
     k->n_values = p->values;
     return true;

@@ -33,16 +33,21 @@ static hod_tensor *move_toward(hod_tensor *t, hod_tensor *to, double rate)
     return hod_add(t, hod_mul_scalar(hod_sub(to, t), rate));
 }
 
+static hod_tensor *put(hod_tensor *t, hod_tensor *value)
+{
+    return hod__assign_by(t, value, "a batch norm's statistics");
+}
+
 static int count_one(batch_norm *m)
 {
-    return hod__assign(m->tracked, hod_add_scalar(m->tracked, 1)) ? 0 : -1;
+    return put(m->tracked, hod_add_scalar(m->tracked, 1)) ? 0 : -1;
 }
 
 static int move_running(batch_norm *m, hod_tensor *mean, hod_tensor *unbiased)
 {
     hod_tensor *new_mean = move_toward(m->running_mean, mean, m->momentum);
     hod_tensor *new_var = move_toward(m->running_var, unbiased, m->momentum);
-    return hod__assign(m->running_mean, new_mean) && hod__assign(m->running_var, new_var) ? 0 : -1;
+    return put(m->running_mean, new_mean) && put(m->running_var, new_var) ? 0 : -1;
 }
 
 /* Merges a micro-batch of n values a channel; mean, var: (C), var biased. */
@@ -54,8 +59,7 @@ static int pool_moments(batch_norm *m, hod_tensor *mean, hod_tensor *var, double
     hod_tensor *new_mean = hod_add(m->pooled_mean, hod_mul(d, share));
     hod_tensor *between = hod_mul(hod_mul(d, d), hod_mul(m->pooled_count, share));
     hod_tensor *new_m2 = hod_add(hod_add(m->pooled_m2, hod_mul_scalar(var, n)), between);
-    return hod__assign(m->pooled_mean, new_mean) && hod__assign(m->pooled_m2, new_m2) &&
-                   hod__assign(m->pooled_count, total)
+    return put(m->pooled_mean, new_mean) && put(m->pooled_m2, new_m2) && put(m->pooled_count, total)
                ? 0
                : -1;
 }
@@ -105,9 +109,9 @@ int hod__batch_norm_discard(hod_module *self)
         return 0;
     batch_norm *m = (batch_norm *)self;
     HOD_SCOPE(s);
-    return hod__assign(m->pooled_count, hod_full_like(m->pooled_count, 0)) &&
-                   hod__assign(m->pooled_mean, hod_full_like(m->pooled_mean, 0)) &&
-                   hod__assign(m->pooled_m2, hod_full_like(m->pooled_m2, 0))
+    return put(m->pooled_count, hod_full_like(m->pooled_count, 0)) &&
+                   put(m->pooled_mean, hod_full_like(m->pooled_mean, 0)) &&
+                   put(m->pooled_m2, hod_full_like(m->pooled_m2, 0))
                ? 0
                : -1;
 }
@@ -125,7 +129,7 @@ static int batch_norm_update(hod_module *self)
     hod_tensor *mean = hod_where(any, m->pooled_mean, m->running_mean);
     hod_tensor *var = hod_where(any, unbiased, m->running_var);
     hod_tensor *tracked = hod_add(m->tracked, hod_cast(any, HOD_I64));
-    if (move_running(m, mean, var) != 0 || !hod__assign(m->tracked, tracked))
+    if (move_running(m, mean, var) != 0 || !put(m->tracked, tracked))
         return -1;
     return hod__batch_norm_discard(self);
 }

@@ -46,14 +46,15 @@ static int fill(hod_tensor *t, const double *values)
     HOD_SCOPE(s);
     HOD_NO_GRAD(g);
     hod_tensor *v = hod_from_doubles(values, hod_tensor_shape(t));
-    return hod__assign(t, v) ? 0 : -1;
+    return hod__assign_by(t, v, "an initialisation") ? 0 : -1;
 }
 
 static int fill_constant(hod_tensor *t, double value)
 {
     HOD_SCOPE(s);
     HOD_NO_GRAD(g);
-    return hod__assign(t, hod_full((hod_dtype)t->dtype, hod_tensor_shape(t), value)) ? 0 : -1;
+    hod_tensor *v = hod_full((hod_dtype)t->dtype, hod_tensor_shape(t), value);
+    return hod__assign_by(t, v, "an initialisation") ? 0 : -1;
 }
 
 int hod__init_parameter(const hod_module *m, const hod_parameter *p, uint64_t seed)

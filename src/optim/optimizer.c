@@ -247,7 +247,10 @@ static int swap(hod_tensor *a, hod_tensor *b)
     if (hod_tensor_dtype(a) != hod_tensor_dtype(b)) {
         HOD_SCOPE(s);
         hod_tensor *before = hod_copy(a);
-        return hod__assign(a, b) && hod__assign(b, before) ? 0 : -1;
+        return hod__assign_by(a, b, "the optimizer's average") &&
+                       hod__assign_by(b, before, "the optimizer's average")
+                   ? 0
+                   : -1;
     }
     int64_t bytes = hod_tensor_numel(a) * (int64_t)hod_dtype_bytes(hod_tensor_dtype(a));
     char *x = hod_tensor_mutable_data(a), *y = hod_tensor_mutable_data(b), piece[4096];

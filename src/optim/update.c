@@ -253,7 +253,7 @@ int hod_gradients_scale(hod_optimizer *o, double factor)
         hod_tensor *p = o->entries[i].p;
         hod_tensor *g[] = {hod_grad(p), hod_grad_rows(p).values};
         for (int k = 0; k < 2; k++)
-            if (g[k] && !hod__assign(g[k], hod_mul_scalar(g[k], factor)))
+            if (g[k] && !hod__assign_by(g[k], hod_mul_scalar(g[k], factor), "gradients_scale"))
                 return -1;
     }
     return 0;
