@@ -18,7 +18,7 @@ static int64_t overhang(const hod_attrs_pool *a, const hod_tensor *x, int i)
     if (x->ndim != 4 ||
         !hod__window(x->shape[2 + i], padding, a->kernel[i], stride, a->dilation[i], &room, &span))
         return 0;
-    if (room < span)
+    if (span - room >= stride)
         return 0;
     int64_t last = (room - span + stride - 1) / stride;
     if (last * stride >= x->shape[2 + i] + padding[0])

@@ -35,6 +35,32 @@ TEST(images_b29_a_window_that_overhangs)
         NEAR(g[i], i % 2 || i == 4, 0);
 }
 
+/* PyTorch's numbers: one output where the window is too large by less than the stride. */
+TEST(images_a_window_larger_than_the_image)
+{
+    static const struct {
+        int64_t kernel, stride, padding;
+        double most, mean;
+    } of[] = {{3, 2, 0, 4, 2.5},
+              {4, 3, 0, 4, 2.5},
+              {4, 4, 0, 4, 2.5},
+              {5, 4, 1, 4, 0.625},
+              {7, 5, 1, 4, 0.625}};
+    hod_tensor *x = hod_from_doubles((double[]){1, 2, 3, 4}, HOD_SHAPE(1, 1, 2, 2));
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        hod_pool2d_options o = {.kernel = of[i].kernel,
+                                .stride = of[i].stride,
+                                .padding = of[i].padding,
+                                .ceil_mode = true};
+        hod_tensor *most = hod_max_pool2d_with(x, o), *mean = hod_avg_pool2d_with(x, o);
+        CHECK(most && mean && hod_tensor_numel(most) == 1 && hod_tensor_numel(mean) == 1);
+        NEAR(hod_item(most), of[i].most, 0);
+        NEAR(hod_item(mean), of[i].mean, 1e-15);
+    }
+    ERROR_IS("max_pool2d: (1,1,2,2): a window of 4 is larger than the height, 2 with its padding",
+             hod_max_pool2d(x, 4, .stride = 2, .ceil_mode = true));
+}
+
 TEST(images_long_means_are_sums_in_pairs)
 {
     hod_tensor *x = hod_full(HOD_F32, HOD_SHAPE(1, 1, 1000, 2000), 0.1);
