@@ -63,6 +63,7 @@ HOD_API hod_tensor *hod_slice(hod_tensor *x, int dim, int64_t start, int64_t sto
 HOD_API hod_tensor *hod_slice_step(hod_tensor *x, int dim, int64_t start, int64_t stop,
                                    int64_t step);
 HOD_API hod_tensor *hod_select(hod_tensor *x, int dim, int64_t index); /* drops dim */
+/* Of several types: in the one their sum would have. */
 HOD_API hod_tensor *hod_concat(int n, hod_tensor *const *x, int dim);
 HOD_API hod_tensor *hod_stack(int n, hod_tensor *const *x, int dim); /* along a new dim */
 HOD_API hod_tensor *hod_pad(hod_tensor *x, int dim, int64_t before, int64_t after, double value);

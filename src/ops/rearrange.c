@@ -146,10 +146,6 @@ static hod_tensor *concat_some(int n, hod_tensor *const *x, int dim)
 static int check_concat(int n, hod_tensor *const *x, int d)
 {
     for (int i = 1; i < n; i++) {
-        if (x[i]->dtype != x[0]->dtype)
-            return HOD_FAIL_RC(ARGUMENT, "concat: input %d is %s, input 0 is %s", i,
-                               hod_dtype_name((hod_dtype)x[i]->dtype),
-                               hod_dtype_name((hod_dtype)x[0]->dtype));
         if (x[i]->ndim != x[0]->ndim)
             return HOD_FAIL_RC(ARGUMENT,
                                "concat: input %d is %s, input 0 is %s: %d dimensions "
@@ -167,6 +163,18 @@ static int check_concat(int n, hod_tensor *const *x, int d)
     return 0;
 }
 
+/* In the type that holds them all, as if they were added. */
+static hod_tensor *concat_promoted(int n, hod_tensor *const *x, int d)
+{
+    hod_dtype t = hod__promote_all(n, x);
+    hod_tensor **same = hod__alloc((size_t)n, sizeof *same);
+    for (int i = 0; same && i < n; i++)
+        same[i] = hod__cast_to(x[i], t);
+    hod_tensor *y = same ? concat_some(n, same, d) : NULL;
+    free(same);
+    return y;
+}
+
 hod_tensor *hod_concat(int n, hod_tensor *const *x, int dim)
 {
     if (n < 1 || !x)
@@ -175,7 +183,12 @@ hod_tensor *hod_concat(int n, hod_tensor *const *x, int dim)
         if (hod__null("concat", "an input", x[i]))
             return NULL;
     int d = hod__dim("concat", dim, x[0]->ndim);
-    return d < 0 || check_concat(n, x, d) != 0 ? NULL : concat_some(n, x, d);
+    if (d < 0 || check_concat(n, x, d) != 0)
+        return NULL;
+    for (int i = 1; i < n; i++)
+        if (x[i]->dtype != x[0]->dtype)
+            return concat_promoted(n, x, d);
+    return concat_some(n, x, d);
 }
 
 hod_tensor *hod_stack(int n, hod_tensor *const *x, int dim)

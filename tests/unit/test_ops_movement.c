@@ -45,6 +45,40 @@ static void same(hod_tensor *a, hod_tensor *b)
         NEAR(hod_item(hod_sum(hod_ne(a, b))), 0, 0);
 }
 
+/* What torch.cat gives; each gradient is in its input's type. */
+TEST(movement_joined_types_are_promoted)
+{
+    static const hod_dtype of[][3] = {{HOD_F32, HOD_I64, HOD_F32},  {HOD_F16, HOD_F32, HOD_F32},
+                                      {HOD_F16, HOD_BF16, HOD_F32}, {HOD_I64, HOD_BOOL, HOD_I64},
+                                      {HOD_F16, HOD_I32, HOD_F16},  {HOD_F32, HOD_F64, HOD_F64}};
+    for (int k = 0; k < HOD_COUNT(of); k++) {
+        hod_tensor *x[2], *g = hod_cast(counted(HOD_I64, HOD_SHAPE(2, 2), false), of[k][2]);
+        for (int i = 0; i < 2; i++) {
+            x[i] = counted(of[k][i], HOD_SHAPE(2, 1), false);
+            if (hod__is_float(of[k][i]))
+                CHECK(hod_requires_grad(x[i], true));
+        }
+        hod_tensor *joined = hod_concat(2, x, 1), *stacked = hod_stack(2, x, 0);
+        EQ_INT(hod_tensor_dtype(joined), of[k][2]);
+        EQ_INT(hod_tensor_dtype(stacked), of[k][2]);
+        VALUES(hod_detach(joined), 0, 0, 1, 1);
+        VALUES(hod_detach(stacked), 0, 1, 0, 1);
+        if (!hod_tensor_requires_grad(joined))
+            continue;
+        EQ_INT(hod_backward_with(joined, g), 0);
+        for (int i = 0; i < 2; i++) {
+            if (!hod_tensor_requires_grad(x[i]))
+                continue;
+            EQ_INT(hod_tensor_dtype(hod_grad(x[i])), of[k][i]);
+            VALUES(hod_grad(x[i]), i, 2 + i);
+        }
+    }
+    hod_tensor *many[70];
+    for (int i = 0; i < 70; i++)
+        many[i] = counted(i == 69 ? HOD_F32 : HOD_U8, HOD_SHAPE(2), false);
+    EQ_INT(hod_tensor_dtype(hod_concat(70, many, 0)), HOD_F32);
+}
+
 TEST(movement_slices_step_backwards)
 {
     hod_tensor *x = counted(HOD_I64, HOD_SHAPE(7), false);
