@@ -57,9 +57,12 @@ int hod__shape_embedding(const hod_op_call *c, const hod_meta *in, hod_meta *out
     const hod_meta *w = &in[0], *index = &in[1];
     if (hod__check_index_type("embedding", "an index", index->dtype) != 0)
         return -1;
-    if (w->ndim < 1 || w->ndim - 1 + index->ndim > HOD_MAX_DIMS)
-        return HOD_FAIL_RC(ARGUMENT, "embedding: rows of %s at an index %s", HOD_META_TEXT(w),
-                           HOD_META_TEXT(index));
+    if (w->ndim < 1)
+        return HOD_FAIL_RC(ARGUMENT, "embedding: rows of %s, which has none", HOD_META_TEXT(w));
+    if (w->ndim - 1 + index->ndim > HOD_MAX_DIMS)
+        return HOD_FAIL_RC(
+            ARGUMENT, "embedding: rows of %s at an index %s: %d dimensions, at most %d",
+            HOD_META_TEXT(w), HOD_META_TEXT(index), w->ndim - 1 + index->ndim, HOD_MAX_DIMS);
     *out = *index;
     out->dtype = w->dtype;
     for (int i = 1; i < w->ndim; i++)

@@ -66,6 +66,8 @@ hod_tensor *hod_unflatten(hod_tensor *x, int dim, hod_shape sizes)
     if (sizes.n < 1 || sizes.n > HOD_MAX_DIMS || x->ndim - 1 + sizes.n > HOD_MAX_DIMS)
         return HOD_FAIL(ARGUMENT, "unflatten: dimension %d of %s into %d", d, HOD_SHAPE_TEXT(x),
                         sizes.n);
+    if (!hod__one_open("unflatten", &sizes))
+        return NULL;
     hod__close_shape(x->shape[d], &sizes);
     if (hod__numel(sizes.n, sizes.d) != x->shape[d])
         return HOD_FAIL(ARGUMENT, "unflatten: dimension %d of %s is not %s", d, HOD_SHAPE_TEXT(x),
@@ -390,9 +392,13 @@ hod_tensor *hod_pad_around(hod_tensor *x, hod_shape before, hod_shape after, hod
 {
     if (hod__null("pad_around", "x", x))
         return NULL;
-    if (before.n != x->ndim || after.n != x->ndim || (unsigned)mode >= HOD_PAD_MODES)
-        return HOD_FAIL(ARGUMENT, "pad: %d and %d numbers, mode %d, for %s", before.n, after.n,
-                        (int)mode, HOD_SHAPE_TEXT(x));
+    if (before.n != x->ndim || after.n != x->ndim)
+        return HOD_FAIL(ARGUMENT,
+                        "pad: %d numbers before and %d after, for %s of %d dimensions: one of both "
+                        "is wanted for each",
+                        before.n, after.n, HOD_SHAPE_TEXT(x), x->ndim);
+    if ((unsigned)mode >= HOD_PAD_MODES)
+        return HOD_FAIL(ARGUMENT, "pad: mode %d, wanted HOD_PAD_CONSTANT to _CIRCULAR", (int)mode);
     HOD_ATTRS(a);
     a.pad.before.n = a.pad.shape.n = before.n;
     a.pad.mode = mode;

@@ -78,6 +78,8 @@ hod_tensor *hod__product_of_others(hod_tensor *x, int dim);
 /* Fills the one open size (-1) of a shape of n elements. The product of the others where it does
  * not divide n, else -1; any other impossible request is left for the shape rule to refuse. */
 int64_t hod__close_shape(int64_t n, hod_shape *shape);
+/* At most one size is open; false with an error otherwise. */
+bool hod__one_open(const char *name, const hod_shape *shape);
 /* hod_matmul, but f32 of 16-bit operands. */
 hod_tensor *hod__matmul_wide(hod_tensor *a, hod_tensor *b);
 /* x as the type to compute in: f64 stays, everything else is f32. */

@@ -45,6 +45,17 @@ hod_tensor *hod__reshape_to(hod_tensor *t, int ndim, const int64_t *shape)
     return with_shape(HOD_OP_reshape, t, &s);
 }
 
+bool hod__one_open(const char *name, const hod_shape *s)
+{
+    int open = 0;
+    for (int i = 0; i < s->n && i < HOD_MAX_DIMS; i++)
+        open += s->d[i] == -1;
+    if (open > 1)
+        HOD_FAIL(ARGUMENT, "%s: %d sizes of %s are open (-1), one may be", name, open,
+                 hod__shape_text(HOD_MIN(s->n, HOD_MAX_DIMS), s->d, (char[96]){0}, 96));
+    return open <= 1;
+}
+
 int64_t hod__close_shape(int64_t n, hod_shape *shape)
 {
     int open = -1;
@@ -67,6 +78,8 @@ int64_t hod__close_shape(int64_t n, hod_shape *shape)
 hod_tensor *hod_reshape(hod_tensor *x, hod_shape shape)
 {
     if (hod__null("reshape", "x", x))
+        return NULL;
+    if (!hod__one_open("reshape", &shape))
         return NULL;
     hod_shape asked = shape;
     int64_t others = hod__close_shape(hod_tensor_numel(x), &shape);

@@ -31,7 +31,12 @@ static int64_t count_windows(const hod_op_call *c, int64_t length, const hod_met
 int hod__shape_windows(const hod_op_call *c, const hod_meta *in, hod_meta *out)
 {
     const hod_attrs_windows *a = &c->attrs->windows;
-    if (a->dim < 0 || a->dim >= in->ndim || in->ndim == HOD_MAX_DIMS)
+    if (in->ndim == HOD_MAX_DIMS)
+        return HOD_FAIL_RC(ARGUMENT,
+                           "windows: of %s, which leaves no room for their dimension, at "
+                           "most %d",
+                           HOD_META_TEXT(in), HOD_MAX_DIMS);
+    if (a->dim < 0 || a->dim >= in->ndim)
         return HOD_FAIL_RC(ARGUMENT, "windows: dimension %lld of %s", (long long)a->dim,
                            HOD_META_TEXT(in));
     int64_t n = count_windows(c, in->shape[a->dim], in);

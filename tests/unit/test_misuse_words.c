@@ -96,6 +96,10 @@ TEST(misuse_of_operators_says_what_was_wanted)
     ERROR_IS("dropout: probability 2, wanted 0 to 1", hod_dropout(x, 2));
     ERROR_IS("reshape: (2,4) has 8 elements, which 3 does not divide: (3,-1)",
              hod_reshape(x, HOD_SHAPE(3, -1)));
+    ERROR_IS("reshape: 2 sizes of (-1,-1) are open (-1), one may be",
+             hod_reshape(x, HOD_SHAPE(-1, -1)));
+    ERROR_IS("unflatten: 2 sizes of (-1,2,-1) are open (-1), one may be",
+             hod_unflatten(x, 1, HOD_SHAPE(-1, 2, -1)));
     ERROR_IS("reshape: size -2 of dimension 1, must not be negative",
              hod_reshape(x, HOD_SHAPE(2, -2)));
     ERROR_IS("conv2d: (1,1,2,8): a window of 5 is larger than the height, 2 with its padding",
@@ -107,6 +111,19 @@ TEST(misuse_of_operators_says_what_was_wanted)
     ERROR_IS("logsumexp: no dimension 2 in a tensor of 2", hod_logsumexp(x, 2, true));
     ERROR_IS("clamp: from 3 to 1, the first must not be the greater", hod_clamp(x, 3, 1));
     ERROR_IS("select: index 7 in dimension 0 of (2,4), which has 2", hod_select(x, 0, 7));
+    ERROR_IS("pad: 1 numbers before and 1 after, for (2,4) of 2 dimensions: one of both is wanted "
+             "for each",
+             hod_pad_around(x, HOD_SHAPE(1), HOD_SHAPE(1), HOD_PAD_CONSTANT, 0));
+    ERROR_IS("pad: mode 9, wanted HOD_PAD_CONSTANT to _CIRCULAR",
+             hod_pad_around(x, HOD_SHAPE(1, 1), HOD_SHAPE(1, 1), (hod_pad_mode)9, 0));
+    ERROR_IS("pad: reflect by 4 in dimension 1 of (2,4), at most 3",
+             hod_pad_around(x, HOD_SHAPE(0, 4), HOD_SHAPE(0, 0), HOD_PAD_REFLECT, 0));
+    hod_shape eight = {.n = 8, .d = {1, 1, 1, 1, 1, 1, 1, 1}};
+    ERROR_IS("windows: of (1,1,1,1,1,1,1,1), which leaves no room for their dimension, at most 8",
+             hod_windows(hod_reshape(hod_scalar(1), eight), 0, 1, 1));
+    ERROR_IS("embedding: rows of (2,4) at an index (1,1,1,1,1,1,1,1): 9 dimensions, at most 8",
+             hod_embedding(x, hod_zeros(HOD_I64, eight)));
+    ERROR_IS("embedding: rows of (), which has none", hod_embedding(hod_scalar(1), i));
     ERROR_IS("pad: by -1 and 0, must not be negative", hod_pad(x, 0, -1, 0, 0));
 }
 
