@@ -1,14 +1,13 @@
 /* Constants, and operators with a number: it takes x's type, unless that cannot hold it. */
 #include "ops/rules.h"
 
-/* Does the type hold the number? Unsigned ones wrap the negative of what they hold, so that adding
- * -1 takes 1 away; a bool holds whether it is 0. */
+/* Does the type hold the number? A bool holds whether it is 0. */
 bool hod__holds(hod_dtype dtype, double value)
 {
     static const double end[HOD_DTYPES] = {
         [HOD_I64] = 0x1p63, [HOD_I32] = 0x1p31, [HOD_U8] = 0x1p8};
     return hod__is_float(dtype) || dtype >= HOD_BOOL ||
-           (value < end[dtype] && value >= -end[dtype]);
+           (value < end[dtype] && value >= (dtype == HOD_U8 ? 0 : -end[dtype]));
 }
 
 hod_tensor *hod_full(hod_dtype dtype, hod_shape shape, double value)
@@ -40,6 +39,10 @@ hod_tensor *hod_iota(hod_dtype dtype, hod_shape shape, int dim)
     int d = hod__dim("iota", dim, HOD_MAX(shape.n, 1));
     if (d < 0)
         return NULL;
+    int64_t last = shape.n > 0 && shape.n <= HOD_MAX_DIMS ? shape.d[d] - 1 : 0;
+    if (last > 0 && !hod__holds(dtype, (double)last))
+        return HOD_FAIL(ARGUMENT, "iota: %lld is outside %s", (long long)last,
+                        hod_dtype_name(dtype));
     a.iota.dtype = dtype;
     a.iota.shape = shape;
     a.iota.dim = d;
@@ -77,27 +80,41 @@ static hod_tensor *operand(hod_tensor *x, double s)
     return hod_full(widen ? HOD_F32 : (hod_dtype)x->dtype, HOD_SHAPE(), s);
 }
 
-#define WITH_NUMBER(name)                                                                          \
+/* Of sums and products: u8 has them modulo 256, so adding -1 is adding 255. */
+static hod_tensor *term(hod_tensor *x, double s)
+{
+    bool wraps = x && x->dtype == HOD_U8 && s < 0 && s >= -256 && s == (double)(int)s;
+    return operand(x, wraps ? s + 256 : s);
+}
+
+/* Of quotients and powers, which integers have in f32. */
+static hod_tensor *real_operand(hod_tensor *x, double s)
+{
+    return x ? hod_full(hod__is_float(x->dtype) ? (hod_dtype)x->dtype : HOD_F32, HOD_SHAPE(), s)
+             : NULL;
+}
+
+#define WITH_NUMBER(name, number)                                                                  \
     hod_tensor *hod_##name##_scalar(hod_tensor *x, double s)                                       \
     {                                                                                              \
-        return hod_##name(x, operand(x, s));                                                       \
+        return hod_##name(x, number(x, s));                                                        \
     }
-WITH_NUMBER(add)
-WITH_NUMBER(sub)
-WITH_NUMBER(mul)
-WITH_NUMBER(div)
-WITH_NUMBER(maximum)
-WITH_NUMBER(minimum)
-WITH_NUMBER(eq)
-WITH_NUMBER(ne)
-WITH_NUMBER(lt)
-WITH_NUMBER(le)
-WITH_NUMBER(gt)
-WITH_NUMBER(ge)
+WITH_NUMBER(add, term)
+WITH_NUMBER(sub, term)
+WITH_NUMBER(mul, term)
+WITH_NUMBER(div, real_operand)
+WITH_NUMBER(maximum, operand)
+WITH_NUMBER(minimum, operand)
+WITH_NUMBER(eq, operand)
+WITH_NUMBER(ne, operand)
+WITH_NUMBER(lt, operand)
+WITH_NUMBER(le, operand)
+WITH_NUMBER(gt, operand)
+WITH_NUMBER(ge, operand)
 
 hod_tensor *hod_pow_scalar(hod_tensor *x, double s)
 {
-    return x && s == 2 && hod__is_float(x->dtype) ? hod_square(x) : hod_pow(x, operand(x, s));
+    return x && s == 2 && hod__is_float(x->dtype) ? hod_square(x) : hod_pow(x, real_operand(x, s));
 }
 
 hod_tensor *hod_clamp(hod_tensor *x, double low, double high)

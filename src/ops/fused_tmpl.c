@@ -70,14 +70,15 @@
 
 /* ---- softmax ---- */
 
-/* What to subtract before exp: the greatest, or 0 where that is not finite. A NaN shows in the sum
- * of exponentials. Is nothing infinite, then no exponent is above 0: `down`. */
+/* What to subtract before exp: the greatest, or 0 where that is -inf. A NaN shows in the sum of
+ * exponentials, and so does inf, less itself. Is nothing infinite, then no exponent is above 0:
+ * `down`. */
 #define SHIFTS(shift, x)                                                                           \
     real shift[PER_BLOCK];                                                                         \
     bool down = true;                                                                              \
     GREATEST(shift, x)                                                                             \
     PER_LINE(down = down && shift[j] < HIGHEST);                                                   \
-    PER_LINE(shift[j] = shift[j] - shift[j] == 0 ? shift[j] : 0)
+    PER_LINE(shift[j] = shift[j] > LOWEST ? shift[j] : 0)
 
 /* The sum of e^(x - shift), put into y first where `put` says so. */
 #define SUM_EXP(sum, put)                                                                          \
@@ -139,6 +140,7 @@ FUSED_ROW(logsumexp)
     real *restrict y = LINE_OUT;
     wide sum[PER_BLOCK];
     SHIFTS(shift, x[e]);
+    PER_LINE(shift[j] = shift[j] < HIGHEST ? shift[j] : 0); /* the sum of inf is inf */
     SUM_EXP(sum, )
     PER_LINE(y[j] = sum[j] == 0 ? LOWEST : r_log((real)sum[j]) + shift[j]);
 }

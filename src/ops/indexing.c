@@ -31,6 +31,8 @@ hod_tensor *hod_index_select(hod_tensor *x, int dim, hod_tensor *index)
         return HOD_FAIL(ARGUMENT, "index_select: the index is %s, not (K)", HOD_SHAPE_TEXT(index));
     if (d == 0)
         return hod_embedding(x, index);
+    if (hod_tensor_numel(x) == 0) /* embedding looks at an index even where nothing is read */
+        return hod_transpose(hod_embedding(hod_transpose(x, 0, d), index), 0, d);
     hod_shape line = {.n = x->ndim}, all = hod_tensor_shape(x);
     for (int i = 0; i < x->ndim; i++)
         line.d[i] = i == d ? index->shape[0] : 1;

@@ -14,6 +14,7 @@
  */
 #include "ops/fused.h"
 #include "ops/loss_parts.h"
+#include <math.h>
 
 hod_tensor *hod_loss_mean(hod_loss loss)
 {
@@ -250,7 +251,8 @@ static hod_tensor *weighted(const rows *r, hod_tensor *t)
 static hod_tensor *log_sum(const rows *r, hod_tensor **z)
 {
     hod_tensor *shift = hod_amax_keep(hod__stop_gradient(r->x), 1);
-    *z = hod_sub(r->x, hod_where(hod_isfinite(shift), shift, hod__number(r->x, 0)));
+    *z = hod_sub(r->x,
+                 hod_where(hod_eq_scalar(shift, -(double)INFINITY), hod__number(r->x, 0), shift));
     *z = counted(r, *z);
     return hod_log(hod_sum_keep(hod_exp(*z), 1));
 }

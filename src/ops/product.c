@@ -35,7 +35,6 @@ static hod_tensor *product(hod_tensor *a, hod_tensor *b, bool wide)
         return HOD_FAIL(ARGUMENT, "matmul: %s x %s: a scalar has no rows", HOD_SHAPE_TEXT(a),
                         HOD_SHAPE_TEXT(b));
     hod_dtype t = hod__promote(a, b);
-    t = hod__is_float(t) ? t : HOD_F32;
     hod_tensor *x = hod__cast_to(a, t), *y = hod__cast_to(b, t);
     if (a->ndim == 1)
         return hod_squeeze(product(hod_unsqueeze(x, 0), y, wide), b->ndim == 1 ? 0 : -2);

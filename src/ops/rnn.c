@@ -547,7 +547,7 @@ static int eval(const hod_op_call *c, hod_tensor *out, bool back)
 {
     hod_tensor *in[5];
     int rc = hod__eval_inputs(c, out, in);
-    if (rc == 0 && hod_tensor_numel(out) > 0) {
+    if (rc == 0) {
         const int64_t *steps = in[3]->shape + (back ? 1 : 0);
         rnn_job job = {.rows = hod__recur_rows((hod_dtype)out->dtype), .back = back};
         job.gates = gates_of(c->op);
@@ -564,7 +564,7 @@ static int eval(const hod_op_call *c, hod_tensor *out, bool back)
         job.state = hod__data(in[1]);
         job.lengths = hod__data(in[2]);
         rc = check_lengths(c, &job);
-        if (rc == 0)
+        if (rc == 0 && hod_tensor_numel(out) > 0)
             rc = back ? run_backward(&job, in, out) : run_forward(&job, in, out);
     }
     hod__release_inputs(c, in);

@@ -5,14 +5,14 @@
 
 /* ---- compositions ---- */
 
-/* The greatest along dim, to subtract before exp; 0 where it is not finite, so that -inf rows give
+/* The greatest along dim, to subtract before exp; 0 where it is -inf, so that such rows give
  * exp(-inf) = 0 and no NaN, and 0 of nothing. Constant for gradients: a shift cancels. */
 static hod_tensor *shift_of(hod_tensor *x, int dim)
 {
     if (hod_tensor_size(x, dim) == 0)
         return hod__number(x, 0);
     hod_tensor *m = hod_amax_keep(hod__stop_gradient(x), dim);
-    return m ? hod_where(hod_isfinite(m), m, hod__number(m, 0)) : NULL;
+    return m ? hod_where(hod_eq_scalar(m, -(double)INFINITY), hod__number(m, 0), m) : NULL;
 }
 
 static hod_tensor *composed_softmax(hod_tensor *x, int dim)
@@ -31,8 +31,19 @@ static hod_tensor *composed_log_softmax(hod_tensor *x, int dim)
     return z ? hod_sub(z, hod_log(hod_sum_keep(hod_exp(z), dim))) : NULL;
 }
 
+static bool nothing_along(const hod_tensor *x, const hod_shape *dims)
+{
+    for (int i = 0; i < dims->n; i++)
+        if (hod_tensor_size(x, (int)dims->d[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Of nothing: log 0. */
 static hod_tensor *composed_logsumexp(hod_tensor *x, hod_shape dims)
 {
+    if (nothing_along(x, &dims))
+        return hod_log(hod_sum_over(hod_exp(x), dims, true));
     hod_tensor *most = hod_amax_over(hod__stop_gradient(x), dims, true);
     if (!most)
         return NULL;

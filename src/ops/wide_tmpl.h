@@ -172,10 +172,17 @@ R_FN i64 i_clamp(i64 a, i64 low, i64 high)
     return i_min(i_max(a, low), high);
 }
 
-R_FN i64 i_trunc(i64 x)
-{
-    return x;
-}
+/* An integer is its own neighbour. */
+#define I_WHOLE(name)                                                                              \
+    R_FN i64 i_##name(i64 x)                                                                       \
+    {                                                                                              \
+        return x;                                                                                  \
+    }
+I_WHOLE(floor)
+I_WHOLE(ceil)
+I_WHOLE(trunc)
+I_WHOLE(round)
+#undef I_WHOLE
 
 R_FN i64 i_and(i64 a, i64 b)
 {

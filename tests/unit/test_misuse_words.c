@@ -87,6 +87,10 @@ TEST(misuse_of_operators_says_what_was_wanted)
              hod_linear_nobias(x, w));
     ERROR_IS("linear: (2,4) with weights (100), wanted (...,I) with weights (O,I)",
              hod_linear_nobias(x, i));
+    ERROR_IS("matmul: of i64 and i64, wanted floats", hod_matmul(hod_outer(i, i), hod_outer(i, i)));
+    ERROR_IS("index_select: embedding: index 7 at element 0 is outside 0..4",
+             hod_index_select(hod_zeros(HOD_F32, HOD_SHAPE(0, 5)), 1,
+                              hod_from_ints((int64_t[]){7}, HOD_SHAPE(1))));
     ERROR_IS("linear: bias (2,4) with weights (2,4), wanted (2)", hod_linear(x, x, x));
     ERROR_IS("cross_entropy: targets are f32, wanted i64 labels or floats like (2,4)",
              hod_cross_entropy(x, hod_zeros(HOD_F32, HOD_SHAPE(2))).sum);
@@ -207,7 +211,16 @@ TEST(misuse_numbers_outside_a_type)
     ERROR_IS("full: nan is outside i64", hod_full(HOD_I64, HOD_SHAPE(), NAN));
     ERROR_IS("full: 9.22337e+18 is outside i64", hod_full(HOD_I64, HOD_SHAPE(), 0x1p63));
     ERROR_IS("full: 2.14748e+09 is outside i32", hod_full(HOD_I32, HOD_SHAPE(), 0x1p31));
+    ERROR_IS("full: -1 is outside u8", hod_full(HOD_U8, HOD_SHAPE(), -1));
+    ERROR_IS("maximum_scalar: full: -1 is outside u8", hod_maximum_scalar(x, -1));
+    ERROR_IS("lt_scalar: full: -1 is outside u8", hod_lt_scalar(x, -1));
+    ERROR_IS("clamp: full: -1 is outside u8", hod_clamp(x, -1, 2));
+    ERROR_IS("arange: iota: 299 is outside u8", hod_arange(HOD_U8, 300));
+    NEAR(hod_item(hod_select(hod_div_scalar(x, -1), 0, 0)), -44, 0);
+    NEAR(hod_item(hod_select(hod_pow_scalar(x, -1), 0, 0)), 1 / 44., 1e-8);
     NEAR(hod_item(hod_select(hod_add_scalar(x, -1), 0, 0)), 43, 0);
+    NEAR(hod_item(hod_select(hod_sub_scalar(x, -1), 0, 0)), 45, 0);
+    NEAR(hod_item(hod_select(hod_mul_scalar(x, -1), 0, 0)), 212, 0);
     NEAR(hod_item(hod_full(HOD_I64, HOD_SHAPE(), -0x1p63)), -0x1p63, 0);
 }
 

@@ -132,6 +132,28 @@ TEST(ops_pointwise_division_with_remainder)
     ARE(hod_trunc(F32(-2.5f, -0.5f, 2.5f)), 0, -2, -0., 2);
 }
 
+TEST(ops_pointwise_integers_are_their_own_neighbours)
+{
+    hod_tensor *x = I64(((int64_t)1 << 53) + 1, -3);
+    hod_tensor *whole[] = {hod_floor(x), hod_ceil(x), hod_round(x), hod_trunc(x)};
+    for (int i = 0; i < HOD_COUNT(whole); i++) {
+        int64_t v[2];
+        EQ_INT(hod_tensor_dtype(whole[i]), HOD_I64);
+        CHECK(hod_read_ints(whole[i], v, 2) == 0);
+        EQ_INT(v[0], ((int64_t)1 << 53) + 1);
+        EQ_INT(v[1], -3);
+    }
+}
+
+TEST(ops_softmax_of_inf_is_nan)
+{
+    hod_tensor *x = F32(INFINITY, 0, 1);
+    ARE(hod_softmax(x, 0), 0, NAN, NAN, NAN);
+    ARE(hod_log_softmax(x, 0), 0, NAN, NAN, NAN);
+    NEAR(hod_item(hod_logsumexp(x, 0, false)), INFINITY, 0);
+    ARE(hod_logsumexp(hod_zeros(HOD_F32, HOD_SHAPE(2, 0)), 1, false), 0, -INFINITY, -INFINITY);
+}
+
 TEST(ops_pointwise_bits)
 {
     hod_tensor *a = I64(12, -1, 5), *b = I64(10, 7, -8);
