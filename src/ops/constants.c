@@ -39,9 +39,9 @@ hod_tensor *hod_iota(hod_dtype dtype, hod_shape shape, int dim)
     int d = hod__dim("iota", dim, HOD_MAX(shape.n, 1));
     if (d < 0)
         return NULL;
-    int64_t last = shape.n > 0 && shape.n <= HOD_MAX_DIMS ? shape.d[d] - 1 : 0;
-    if (last > 0 && !hod__holds(dtype, (double)last))
-        return HOD_FAIL(ARGUMENT, "iota: %lld is outside %s", (long long)last,
+    int64_t size = shape.n > 0 && shape.n <= HOD_MAX_DIMS ? shape.d[d] : 0;
+    if (size > 1 && !hod__holds(dtype, (double)(size - 1)))
+        return HOD_FAIL(ARGUMENT, "iota: %lld is outside %s", (long long)size - 1,
                         hod_dtype_name(dtype));
     a.iota.dtype = dtype;
     a.iota.shape = shape;

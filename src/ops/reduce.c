@@ -233,27 +233,34 @@ static int index_whole(reduce_job *job)
     return 0;
 }
 
-/* Sorts the dimensions of x by whether they are reduced; `out` may have kept them with size 1. */
+/* Sorts the dimensions of x by whether they are reduced; `out`, which is not empty, may have kept
+ * them with size 1. Those of an empty x may be such that their product has no number: they are one
+ * of size 0. */
 static void sort_dims(reduce_job *job, const hod_tensor *x, const hod_tensor *out,
                       const hod_attrs_reduce *r)
 {
+    bool empty = hod_tensor_numel(x) == 0;
     job->kept.n = job->reduced.n = 1;
     int at = 0;
     for (int i = 0; i < x->ndim; i++) {
         bool reduced = r->dims >> i & 1;
-        add_dim(reduced ? &job->reduced : &job->kept, x->shape[i], x->strides[i],
-                reduced ? x->strides[i] : out->strides[at]);
+        int64_t step = empty ? 0 : x->strides[i];
+        if (!reduced || !empty)
+            add_dim(reduced ? &job->reduced : &job->kept, x->shape[i], step,
+                    reduced ? step : out->strides[at]);
         at += !reduced || r->keepdim;
     }
+    if (empty)
+        add_dim(&job->reduced, 0, 0, 0);
 }
 
 int hod__eval_reduce(const hod_op_call *c, hod_tensor *out)
 {
     const hod_tensor *x = c->in[0];
     reduce_job job = {.f = &hod__rows()->fold[x->dtype][c->op]};
-    sort_dims(&job, x, out, &c->attrs->reduce);
-    if (job.kept.n == 0)
+    if (hod_tensor_numel(out) == 0)
         return 0;
+    sort_dims(&job, x, out, &c->attrs->reduce);
     job.x = hod__data(x);
     job.out = hod__data(out);
     job.x_size = (int64_t)hod_dtype_bytes(x->dtype);

@@ -274,6 +274,7 @@ TEST(misuse_of_dimensions)
     hod_tensor *none = hod_zeros(HOD_F32, HOD_SHAPE(0, large, large));
     EQ_INT(hod_tensor_numel(hod_mean_over(none, HOD_SHAPE(1, 2), false)), 0);
     EQ_INT(hod_tensor_numel(hod_var_over(none, HOD_SHAPE(1, 2), true, 1)), 0);
+    NEAR(hod_item(hod_sum(hod_zeros(HOD_F32, HOD_SHAPE(large, large, 0)))), 0, 0);
 }
 
 TEST(misuse_integers_wrap)
