@@ -211,7 +211,9 @@ hod_tensor *hod_group_norm(hod_tensor *x, int64_t groups, hod_tensor *w, hod_ten
     if (hod__null("group_norm", "x", x))
         return NULL;
     hod_tensor *y =
-        has_groups(x, groups) ? channel_row(x, w, b, over_groups(x, groups, eps)) : NULL;
+        has_groups(x, groups) && hod_tensor_numel(x) > 0 /* else sets may have no number */
+            ? channel_row(x, w, b, over_groups(x, groups, eps))
+            : NULL;
     return y ? y
              : channel_affine("group_norm", hod_group_norm_plain(hod__computed(x), groups, eps), w,
                               b, x);

@@ -275,6 +275,10 @@ TEST(misuse_of_dimensions)
     EQ_INT(hod_tensor_numel(hod_mean_over(none, HOD_SHAPE(1, 2), false)), 0);
     EQ_INT(hod_tensor_numel(hod_var_over(none, HOD_SHAPE(1, 2), true, 1)), 0);
     NEAR(hod_item(hod_sum(hod_zeros(HOD_F32, HOD_SHAPE(large, large, 0)))), 0, 0);
+    hod_tensor *no_channels = hod_zeros(HOD_F32, HOD_SHAPE(3, 0, 2)),
+               *w = hod_zeros(HOD_F32, HOD_SHAPE(0));
+    CHECK(!hod_group_norm(no_channels, INT64_MAX / 2, w, w, 1e-5) && hod_error());
+    hod_error_take(NULL);
 }
 
 TEST(misuse_integers_wrap)
