@@ -5,6 +5,8 @@ import torch
 import torch.nn.functional as F
 from torchvision import ops
 
+from op_rows import both_ways
+
 
 def boxes_in(k, side):
     corner = torch.rand(k, 2) * side / 2
@@ -32,15 +34,7 @@ class Operands:
 
 OPS = {"nms": lambda o: ops.nms(o.boxes, o.scores, 0.5)}
 
-
-def row(name, which, forward):
-    def backward(o):
-        x = getattr(o, "leaf_" + which)
-        y = forward(o, x)
-        return torch.autograd.grad(y, x, torch.ones_like(y))
-    OPS[name] = lambda o: forward(o, getattr(o, which))
-    OPS[name + "_grad"] = backward
-
+row = both_ways(OPS)
 
 row("roi_align", "x", lambda o, x: ops.roi_align(x, o.regions, 7, sampling_ratio=2, aligned=True))
 row("giou_loss", "boxes", lambda o, b: ops.generalized_box_iou_loss(b, o.others, reduction="mean"))

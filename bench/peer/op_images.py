@@ -3,6 +3,8 @@
 import torch
 import torch.nn.functional as F
 
+from op_rows import both_ways
+
 
 class Operands:
     def __init__(self, size):
@@ -17,15 +19,7 @@ class Operands:
 
 OPS = {}
 
-
-def row(name, which, forward):
-    def backward(o):
-        x = getattr(o, "leaf_" + which)
-        y = forward(o, x)
-        return torch.autograd.grad(y, x, torch.ones_like(y))
-    OPS[name] = lambda o: forward(o, getattr(o, which))
-    OPS[name + "_grad"] = backward
-
+row = both_ways(OPS)
 
 row("max_pool2d", "x", lambda o, x: F.max_pool2d(x, 2))
 row("max_pool2d_overlapping", "x", lambda o, x: F.max_pool2d(x, 3, 2, 1))

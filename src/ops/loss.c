@@ -14,7 +14,6 @@
  */
 #include "ops/fused.h"
 #include "ops/loss_parts.h"
-#include <math.h>
 
 hod_tensor *hod_loss_mean(hod_loss loss)
 {
@@ -250,10 +249,7 @@ static hod_tensor *weighted(const rows *r, hod_tensor *t)
 /* log(sum exp z) and z of the logits, those of ignored rows set to 0. */
 static hod_tensor *log_sum(const rows *r, hod_tensor **z)
 {
-    hod_tensor *shift = hod_amax_keep(hod__stop_gradient(r->x), 1);
-    *z = hod_sub(r->x,
-                 hod_where(hod_eq_scalar(shift, -(double)INFINITY), hod__number(r->x, 0), shift));
-    *z = counted(r, *z);
+    *z = counted(r, hod_sub(r->x, hod__exp_shift(r->x, 1)));
     return hod_log(hod_sum_keep(hod_exp(*z), 1));
 }
 

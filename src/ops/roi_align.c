@@ -69,7 +69,7 @@ int hod__shape_roi_align_back(const hod_op_call *c, const hod_meta *in, hod_meta
 
 /* ---- kernels ---- */
 
-enum { PARALLEL_TAPS = 16384, USUAL_TAPS = 9 /* of a bin */ };
+enum { USUAL_TAPS = 9 /* of a bin */ };
 
 /* The taps of all boxes; 0 or -1. */
 static int find(roi_job *job, bool f64)
@@ -83,8 +83,8 @@ static int find(roi_job *job, bool f64)
         hod__alloc((size_t)job->begin[job->boxes] + 1, f64 ? sizeof(tap_f64) : sizeof(tap_f32));
     if (!job->n || !job->taps)
         return -1;
-    hod__parallel(job->boxes, HOD_MAX(1, PARALLEL_TAPS / (bins * USUAL_TAPS)),
-                  f64 ? find_boxes_f64 : find_boxes_f32, job);
+    hod__parallel(job->boxes, hod__grain(bins * USUAL_TAPS), f64 ? find_boxes_f64 : find_boxes_f32,
+                  job);
     return 0;
 }
 
@@ -92,10 +92,10 @@ static void run(roi_job *job, bool f64, bool back)
 {
     int64_t plane = job->a->size[0] * job->a->size[1] * USUAL_TAPS; /* of one box and channel */
     if (back)
-        hod__parallel(job->channels, HOD_MAX(1, PARALLEL_TAPS / plane / job->boxes),
+        hod__parallel(job->channels, hod__grain(plane * job->boxes),
                       f64 ? add_channels_f64 : add_channels_f32, job);
     else
-        hod__parallel(job->boxes * job->channels, HOD_MAX(1, PARALLEL_TAPS / plane),
+        hod__parallel(job->boxes * job->channels, hod__grain(plane),
                       f64 ? read_planes_f64 : read_planes_f32, job);
 }
 
@@ -155,7 +155,7 @@ hod_tensor *hod__vjp_roi_align_back(const hod_vjp *v, int i)
     if (i == 1)
         return HOD_NO_GRADIENT;
     hod_attrs a = *v->attrs;
-    memset(&a.roi.shape, 0, sizeof a.roi.shape);
+    a.roi.shape = (hod_shape){0};
     return hod__op(HOD_OP_roi_align, &a, 2, (hod_tensor *[]){v->g, v->x[1]});
 }
 

@@ -14,6 +14,7 @@ typedef struct tap {
 typedef struct roi_side {
     elem first, bin; /* where it begins, and what a bin spans, in elements */
     elem number;     /* samples of a bin; NaN or beyond 32 bits where the box says so */
+    elem divisor;    /* the same, at least 1 */
 } roi_side;
 
 static roi_side T(side_of)(const roi_job *job, int64_t k, int side)
@@ -26,6 +27,7 @@ static roi_side T(side_of)(const roi_job *job, int64_t k, int side)
     length = !a->aligned && length < 1 ? 1 : length;
     s.bin = length / (elem)a->size[side];
     s.number = a->sampling > 0 ? (elem)a->sampling : (elem)ceil(s.bin);
+    s.divisor = s.number > 1 ? s.number : 1;
     return s;
 }
 
@@ -75,7 +77,7 @@ static int32_t T(add_tap)(tap *taps, int32_t n, int64_t at, elem share)
 static int32_t T(find_taps)(const roi_side *s, int64_t size, int64_t i, tap *taps)
 {
     int32_t n = 0;
-    const elem step = s->bin / (s->number > 1 ? s->number : 1), last = (elem)(size - 1);
+    const elem step = s->bin / s->divisor, last = (elem)(size - 1);
     for (int64_t j = 0; (elem)j < s->number; j++) {
         elem at = s->first + (elem)i * s->bin + ((elem)j + (elem)0.5) * step;
         if (!(at >= -1 && at <= (elem)size))
@@ -124,7 +126,7 @@ static roi_box T(box_of)(const roi_job *job, int64_t k)
                  .n_rows = job->n + k * (job->a->size[0] + job->a->size[1])};
     b.columns = b.rows + job->a->size[0] * b.most_rows;
     b.n_columns = b.n_rows + job->a->size[0];
-    b.samples = (y.number > 1 ? y.number : 1) * (x.number > 1 ? x.number : 1);
+    b.samples = y.divisor * x.divisor;
     return b;
 }
 
@@ -168,11 +170,13 @@ static void T(read_planes)(void *context, int64_t begin, int64_t end)
 {
     const roi_job *job = context;
     const int64_t bins = job->a->size[0] * job->a->size[1], pixels = job->h * job->w;
-    for (int64_t p = begin; p < end; p++) {
-        int64_t k = p / job->channels, c = p % job->channels;
+    for (int64_t p = begin; p < end;) {
+        int64_t k = p / job->channels, next = HOD_MIN(end, (k + 1) * job->channels);
+        int64_t image = T(image_of)(job, k) - k; /* its planes from those of y */
         roi_box b = T(box_of)(job, k);
-        T(read_plane)
-        (job, &b, (const elem *)job->from + (T(image_of)(job, k) * job->channels + c) * pixels,
+        for (; p < next; p++)
+            T(read_plane)
+        (job, &b, (const elem *)job->from + (p + image * job->channels) * pixels,
          (elem *)job->to + p * bins);
     }
 }

@@ -94,6 +94,10 @@ static inline hod_tensor *hod__cast_like(hod_tensor *t, const hod_tensor *x)
     return t && x ? hod__cast_to(t, (hod_dtype)x->dtype) : NULL;
 }
 
+/* The greatest along dim, which is kept: what is subtracted from x before exp (softmax.c). Of
+ * nothing: an error. */
+hod_tensor *hod__exp_shift(hod_tensor *x, int dim);
+
 /* ---- for kernels ---- */
 /* A loop over up to HOD_ITER_MAX operands of one shape, dimensions merged where all strides agree,
  * size-1 dimensions gone, the last dimension innermost. ndim is at least 1 (n may be 0). */

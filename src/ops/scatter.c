@@ -10,6 +10,8 @@
  */
 #include "ops/rules.h"
 
+typedef void walk_part(void *context, int64_t begin, int64_t end);
+
 typedef struct walk {
     hod_iter it;      /* the lines: operands index, other, indexed */
     int64_t n;        /* elements along dim */
@@ -21,7 +23,7 @@ typedef struct walk {
     char *other, *indexed; /* y and x of gather, b and y of scatter */
     const char *start;     /* what the lines of `indexed` begin as, or NULL */
     int64_t line_bytes;    /* of those */
-    void (*part)(void *context, int64_t begin, int64_t end);
+    walk_part *part;       /* what is done with lines */
 } walk;
 
 enum { CACHED_BYTES = 16384 };
@@ -249,8 +251,6 @@ static void gather_rows(void *context, int64_t begin, int64_t end)
                (size_t)bytes);
     }
 }
-
-typedef void walk_part(void *context, int64_t begin, int64_t end);
 
 static walk_part *sized(size_t bytes, bool gathers)
 {

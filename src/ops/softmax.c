@@ -5,14 +5,18 @@
 
 /* ---- compositions ---- */
 
-/* The greatest along dim, to subtract before exp; 0 where it is -inf, so that such rows give
- * exp(-inf) = 0 and no NaN, and 0 of nothing. Constant for gradients: a shift cancels. */
-static hod_tensor *shift_of(hod_tensor *x, int dim)
+/* 0 where the greatest is -inf, so that such rows give exp(-inf) = 0 and no NaN. Constant for
+ * gradients: a shift cancels. */
+hod_tensor *hod__exp_shift(hod_tensor *x, int dim)
 {
-    if (hod_tensor_size(x, dim) == 0)
-        return hod__number(x, 0);
     hod_tensor *m = hod_amax_keep(hod__stop_gradient(x), dim);
     return m ? hod_where(hod_eq_scalar(m, -(double)INFINITY), hod__number(m, 0), m) : NULL;
+}
+
+/* The same, and 0 of nothing. */
+static hod_tensor *shift_of(hod_tensor *x, int dim)
+{
+    return hod_tensor_size(x, dim) == 0 ? hod__number(x, 0) : hod__exp_shift(x, dim);
 }
 
 static hod_tensor *composed_softmax(hod_tensor *x, int dim)
