@@ -1,18 +1,19 @@
 """Reads the lines of ops.sh and prints each operator's speed beside PyTorch's, at each size: above 1
-is faster. Last line: operators, the slowest ratio, how many are below 0.8, the geometric mean."""
+is faster. Each is the median over the turns, in which both sides were timed one after the other.
+Last line: operators, the slowest ratio, how many are below 0.8, the geometric mean."""
 
 import json
 import math
 import sys
 from collections import defaultdict
+from statistics import median
 
 
 def main():
-    ns, sizes, names = defaultdict(lambda: math.inf), {}, defaultdict(list)
+    ns, sizes, names = defaultdict(list), {}, defaultdict(list)
     for line in sys.stdin:
         o = json.loads(line)
-        key = (o["family"], o["op"], o["size"], o["who"])
-        ns[key] = min(ns[key], o["ns"])
+        ns[o["family"], o["op"], o["size"], o["who"]].append(o["ns"])
         if "of" in o:
             sizes[o["family"], o["size"]] = o["of"]
         if o["op"] not in names[o["family"]]:
@@ -25,12 +26,13 @@ def main():
             text = f"  {name:22}"
             for size in range(3):
                 ours, peer = (ns[family, name, size, who] for who in ("hod", "pytorch"))
-                if math.isinf(ours) or math.isinf(peer):
+                if not ours or not peer:
                     text += f"{'-':>24}"
                     continue
-                ratios.append(peer / ours)
-                slow = "*" if peer < 0.8 * ours else " "
-                text += f"{ours / 1e3:11.2f} us {peer / ours:7.2f}x{slow}"
+                ratio = median(p / o for o, p in zip(ours, peer))
+                ratios.append(ratio)
+                slow = "*" if ratio < 0.8 else " "
+                text += f"{median(ours) / 1e3:11.2f} us {ratio:7.2f}x{slow}"
             print(text)
     mean = math.exp(sum(math.log(r) for r in ratios) / len(ratios))
     print(f"\n{sum(map(len, names.values()))} operators, {len(ratios)} ratios: least "

@@ -10,6 +10,7 @@
 #include <string.h>
 
 enum { LANE_BYTES = 256, INDEX_BLOCK = 4096 }; /* accumulators of a fold; elements */
+enum { CACHE_LINE = 64 };                       /* bytes */
 enum { NORM_ROWS = 4 };                         /* whose gradients are added at once */
 
 #define PLAIN    0
