@@ -16,8 +16,10 @@ enum {
     SHORT_ROW = 16,    /* elements: a row costs more to begin than to copy */
     SMALL_PLANE = 256, /* and a plane of so many more to find */
     FEW = 4,           /* times that a row is repeated */
+    QUAD = 16,         /* bytes, as all below */
+    LONG_ROW = 256,
     ROW = 512,
-    PAGE = 4096, /* bytes */
+    PAGE = 4096,
 };
 
 /* A plane of m rows of n elements: each side's steps from row to row and along it, in elements. */
@@ -70,6 +72,36 @@ static void copy_rows_of_bytes(int64_t m, int64_t n, char *to, int64_t to_row, c
                 memcpy(y, x, (size_t)bytes);
             else
                 hod__copy_row(bytes, y, x);
+        }
+}
+
+static quad quad_at(const char *p)
+{
+    return *(const quad *)p;
+}
+
+static void put_quad(char *p, quad a)
+{
+    *(quad *)p = a;
+}
+
+/* m rows of n >= QUAD bytes that are too short for a call each. The last piece ends with the row and
+ * may lie over the one before it. */
+static void copy_short_rows(int64_t m, int64_t n, char *to, int64_t to_row, const char *from,
+                            int64_t from_row)
+{
+    for (int64_t i = 0; i < m; i++, to += to_row, from += from_row)
+        if (n >= 2 * QUAD && n <= 4 * QUAD) {
+            quad a = quad_at(from), b = quad_at(from + QUAD), c = quad_at(from + n - 2 * QUAD),
+                 d = quad_at(from + n - QUAD);
+            put_quad(to, a);
+            put_quad(to + QUAD, b);
+            put_quad(to + n - 2 * QUAD, c);
+            put_quad(to + n - QUAD, d);
+        } else {
+            for (int64_t at = 0; at < n - QUAD; at += QUAD)
+                put_quad(to + at, quad_at(from + at));
+            put_quad(to + n - QUAD, quad_at(from + n - QUAD));
         }
 }
 
@@ -139,8 +171,9 @@ static plane turned(plane p)
 static void copy_plane(int64_t size, plane p, char *to, const char *from)
 {
     bool rows = p.to_step == 1 && p.from_step == 1;
-    if (rows && p.n >= 2 * SHORT_ROW) {
-        copy_rows_of_bytes(p.m, p.n * size, to, p.to_row * size, from, p.from_row * size);
+    if (rows && p.n * size >= QUAD) {
+        (p.n * size < LONG_ROW ? copy_short_rows : copy_rows_of_bytes)(
+            p.m, p.n * size, to, p.to_row * size, from, p.from_row * size);
         return;
     }
     if (p.n < SHORT_ROW && p.m > p.n)
