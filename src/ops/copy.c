@@ -85,8 +85,8 @@ static void put_quad(char *p, quad a)
     *(quad *)p = a;
 }
 
-/* m rows of n >= QUAD bytes that are too short for a call each. The last piece ends with the row and
- * may lie over the one before it. */
+/* m rows of n >= QUAD bytes, too short for a call each. The last piece ends with the row, perhaps
+ * over a part of the one before. */
 static void copy_short_rows(int64_t m, int64_t n, char *to, int64_t to_row, const char *from,
                             int64_t from_row)
 {
@@ -201,6 +201,12 @@ void hod__copy_rows(int64_t size, int64_t m, int64_t n, char *to, int64_t to_row
                     int64_t from_row)
 {
     copy_plane(size, (plane){m, n, to_row, 1, from_row, 1}, to, from);
+}
+
+void hod__copy_turned(int64_t size, int64_t m, int64_t n, char *to, int64_t to_row,
+                      const char *from, int64_t from_row)
+{
+    copy_tiles(size, (plane){m, n, to_row, 1, 1, from_row}, to, from);
 }
 
 /* ---- the walk ---- */

@@ -244,20 +244,14 @@ static char *to(const rnn_job *job, char *base, int64_t row, int64_t width)
     return base + row * width * job->size;
 }
 
-enum { LINE = 16 }; /* floats of a cache line */
-
 /* W (G,H) into rows of H: the products of a step then read both operands along their rows.
- * [begin, end): columns of the result by the line. */
+ * [begin, end): of these rows, in sixteens. */
 static void turn(void *context, int64_t begin, int64_t end)
 {
     const rnn_job *job = context;
-    int64_t h = job->h, g = job->gates * h;
-    const float *w = (const float *)job->w;
-    float *to_ = (float *)job->turned;
-    for (int64_t j0 = begin * LINE; j0 < end * LINE; j0 += LINE)
-        for (int64_t k = 0; k < h; k++)
-            for (int64_t j = j0; j < HOD_MIN(j0 + LINE, g); j++)
-                to_[k * job->pitch + j] = w[j * h + k];
+    int64_t h = job->h, first = 16 * begin, m = HOD_MIN(16 * end, h) - first;
+    hod__copy_turned(job->size, m, job->gates * h, to(job, job->turned, first, job->pitch),
+                     job->pitch, at(job, job->w, first, 1), h);
 }
 
 /* gates (m,G) = y (m,H) W^T */
@@ -517,7 +511,7 @@ static int run_forward(rnn_job *job, hod_tensor *const *in, hod_tensor *out)
     if (!turned)
         return -1;
     job->turned = hod__data(turned);
-    hod__parallel((job->gates * job->h + LINE - 1) / LINE, HOD_MAX(1, 4096 / job->h), turn, job);
+    hod__parallel((job->h + 15) / 16, hod__grain(16 * job->gates * job->h), turn, job);
     int rc = run(job);
     hod_tensor_release(turned);
     return rc;

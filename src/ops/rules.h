@@ -142,6 +142,9 @@ void hod__copy_row(int64_t bytes, char *to, const char *from);
 /* m rows of n elements of `size` bytes, each side's rows so many elements apart. */
 void hod__copy_rows(int64_t size, int64_t m, int64_t n, char *to, int64_t to_row, const char *from,
                     int64_t from_row);
+/* m rows of n elements, each a column of the source, whose m columns lie in rows so many apart. */
+void hod__copy_turned(int64_t size, int64_t m, int64_t n, char *to, int64_t to_row,
+                      const char *from, int64_t from_row);
 /* An unowned, uninitialised, row-major tensor. */
 hod_tensor *hod__eval_temporary(const hod_meta *m);
 int hod__eval_zero(hod_tensor *out); /* zeroes all elements, any strides */
