@@ -89,15 +89,41 @@ static hod_tensor *powers(hod_tensor *x, double p)
     return hod_where(dead, hod__number(a, p < 0 ? (double)INFINITY : 0), y);
 }
 
-/* The length of lines along one dimension, where a FUSED row may have them; else NULL. */
+static hod_tensor *length_along(hod_tensor *x, int dim)
+{
+    HOD_ATTRS(a);
+    a.dim.dim = dim;
+    return x ? hod__op(HOD_OP_norm2, &a, 1, &x) : NULL;
+}
+
+enum { SHARES = 64, LONG_LINE = 1 << 16 }; /* elements */
+
+/* The length of all of x, one line in memory. A long one is taken in shares, so that threads find
+ * work: it is the length of their lengths. */
+static hod_tensor *length_of_all(hod_tensor *x)
+{
+    int64_t n = hod_tensor_numel(x), shares = n >= LONG_LINE && n % SHARES == 0 ? SHARES : 1;
+    hod_tensor *y = length_along(hod_reshape(x, HOD_SHAPE(shares, n / shares)), 1);
+    return shares > 1 ? length_along(y, 0) : y;
+}
+
+/* Lengths of lines along one dimension, or of all there is, where a FUSED row may have them; else
+ * NULL. */
 static hod_tensor *lengths(hod_tensor *x, const hod_shape *dims, bool keepdim)
 {
-    if (dims->n != 1 || !hod__fuses(x))
+    if (!hod__fuses(x))
         return NULL;
-    HOD_ATTRS(a);
-    a.dim.dim = hod__dim("norm", dims->d[0], x->ndim);
-    hod_tensor *y = hod__op(HOD_OP_norm2, &a, 1, &x);
-    return keepdim ? y : hod_squeeze(y, (int)a.dim.dim);
+    if (dims->n == x->ndim && x->ndim > 0 && hod__is_row_major(x)) {
+        hod_shape left = {.n = keepdim ? x->ndim : 0};
+        for (int i = 0; i < left.n; i++)
+            left.d[i] = 1;
+        return hod_reshape(length_of_all(x), left);
+    }
+    if (dims->n != 1)
+        return NULL;
+    int d = hod__dim("norm", dims->d[0], x->ndim);
+    hod_tensor *y = length_along(x, d);
+    return keepdim ? y : hod_squeeze(y, d);
 }
 
 /* x / y; nothing comes back into a line whose length is 0. */
