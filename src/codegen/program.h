@@ -27,8 +27,7 @@ hod_program_stats hod__program_stats(const hod_program *p);
 
 /* in[i]: real tensor for graph input i, same dtype, shape and strides as recorded. slots[i]: for
  * inputs of role GRADIENT the slot whose `present` decides beta and becomes true, else NULL.
- * out[i]: address to write output i, row-major. arena: at
- * least arena_bytes. 0 or -1. */
+ * out[i]: address to write output i, row-major. arena: at least arena_bytes. 0 or -1. */
 int hod__program_run(hod_program *p, void *arena, hod_tensor *const *in,
                      hod_grad_slot *const *slots, void *const *out);
 

@@ -1,11 +1,10 @@
 /* Static mode: the caller promises that the body does the same every time, so it is not called.
  *
  * After one call whose trace is a single segment without a tape and that marked no gradient absent
- * (a change on the host, of which no trace knows), a call with inputs of the same
- * kind binds its inputs, takes every other external from that call, does the effects and runs the
- * program: what a skipped span does, for the whole body. Everything the trace guards about inputs
- * and gradients is still checked; what is not checked is the promise, and HOD_CHECK_STATIC=1 does
- * that.
+ * (a change on the host, of which no trace knows), a call with inputs of the same kind binds its
+ * inputs, takes every other external from that call, does the effects and runs the program: what a
+ * skipped span does, for the whole body. Everything the trace guards about inputs and gradients is
+ * still checked; what is not checked is the promise, and HOD_CHECK_STATIC=1 does that.
  */
 #include "compile/tape_links.h"
 #include "compile/trace.h"

@@ -1,5 +1,5 @@
 /* LSTM and GRU as users call them: layers, directions and lengths around the operators of rnn.c. */
-#include "ops/loss_parts.h"
+#include "ops/rules.h"
 #include <hod/rnn.h>
 
 typedef struct stack {

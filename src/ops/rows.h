@@ -22,9 +22,9 @@ enum { INDEX_COLUMNS = 256 };
 
 /* A reduction of one type: how to begin an accumulator, fold n elements s apart into it, fold rows
  * of n neighbouring elements, step apart, into each of n, merge two, and store n; and all of that
- * for rows that are a result each, stored `apart`. An index
- * reduction has only the last three: the index among n elements s apart, among the rows for each of
- * n <= INDEX_COLUMNS columns, and whether x[by] takes over from x[from]. */
+ * for rows that are a result each, stored `apart`. An index reduction has only the last three: the
+ * index among n elements s apart, among the rows for each of n <= INDEX_COLUMNS columns, and
+ * whether x[by] takes over from x[from]. */
 typedef struct hod_folder {
     void (*begin)(void *accs, int64_t n);
     void (*fold)(void *acc, int64_t n, const void *x, int64_t s);

@@ -2,6 +2,7 @@
 #include "harness.h"
 #include "ops/rows.h"
 #include <hod/autograd.h>
+#include <hod/compile.h>
 #include <hod/functional.h>
 #include <hod/losses.h>
 #include <hod/movement.h>
@@ -313,4 +314,36 @@ TEST(fused_norms_are_their_compositions)
                              {"batch_norm plain", batch_plain, {image}},
                              {"batch_norm of a table", batch, {S(9, 70), S(70), S(70)}},
                              {"batch_norm of a table, plain", batch_plain, {S(20, 5)}}});
+}
+
+static int both_softmaxes(void *job, hod_tensor *const *in, hod_tensor **out)
+{
+    (void)job;
+    out[0] = hod_softmax(in[0], -1);
+    out[1] = hod_log_softmax(in[0], -1);
+    return out[0] && out[1] ? 0 : -1;
+}
+
+/* As PyTorch, but for a row of -inf alone, whose probabilities are 0; printed kernels, too. */
+TEST(fused_softmax_of_infinities_compiled)
+{
+    const float inf = INFINITY, nan = NAN;
+    hod_tensor *x = hod_from_floats(
+        (float[]){1, 2, -inf, -inf, -inf, -inf, 0, inf, 1, nan, 0, 0, -inf, 88, -inf}, S(5, 3));
+    const double want[2][15] = {
+        {0.26894142, 0.73105858, 0, 0, 0, 0, nan, nan, nan, nan, nan, nan, 0, 1, 0},
+        {-1.31326169, -0.31326169, -inf, nan, nan, nan, nan, nan, nan, nan, nan, nan, -inf, 0,
+         -inf}};
+    hod_fn *f = hod_compile(both_softmaxes, NULL, .inputs = 1, .outputs = 2, .fullgraph = true);
+    hod_tensor *out[2][2];
+    CHECK(hod_fn_call(f, &x, out[0]) == 0 && both_softmaxes(NULL, &x, out[1]) == 0);
+    for (int k = 0; k < 4; k++) {
+        double have[15];
+        CHECK(hod_read_doubles(out[k / 2][k % 2], have, 15) == 0);
+        for (int i = 0; i < 15; i++) {
+            double y = want[k % 2][i];
+            CHECK(isnan(y) ? isnan(have[i]) : have[i] == y || fabs(have[i] - y) < 1e-6);
+        }
+    }
+    hod_fn_free(f);
 }

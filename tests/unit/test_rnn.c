@@ -380,6 +380,10 @@ TEST(rnn_of_nothing)
         NEAR(apart(now.h, h), 0, 0);
         CHECK(hod_backward(hod_add(hod_sum(now.h), hod_sum(now.y))) == 0);
         NEAR(hod_item(hod_sum(hod_grad(h))), 6, 0);
+        hod_tensor *lengths = hod_from_ints((int64_t[]){0, 0}, HOD_SHAPE(2));
+        now = hod_nn_rnn(m, hod_zeros(HOD_F32, HOD_SHAPE(0, 2, 4)), .h = h, .lengths = lengths);
+        EQ_INT(hod_tensor_numel(now.y), 0);
+        NEAR(apart(now.h, h), 0, 0);
         hod_module_free(m);
     }
 }
