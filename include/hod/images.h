@@ -58,6 +58,7 @@ typedef enum hod_sample_padding {
     HOD_SAMPLE_REFLECTION /* the image mirrored at its edge */
 } hod_sample_padding;
 
+/* Not hod_interpolation, whose 0 is nearest: as in PyTorch, sampling is linear unless asked. */
 typedef enum hod_sample_mode {
     HOD_SAMPLE_LINEAR, /* between the four elements around the place */
     HOD_SAMPLE_NEAREST /* the element that it lies in */
@@ -80,12 +81,13 @@ HOD_API hod_tensor *hod_grid_sample_with(hod_tensor *x, hod_tensor *grid,
 typedef struct hod_roi_align_options {
     int64_t size[2]; /* {height, width} of the result: bins */
     double scale;    /* elements of x per unit of the boxes; 0: 1 */
-    int64_t
-        sampling; /* samples of a bin along each side; 0: as many as elements, read on the host */
+    int64_t sampling; /* samples of a bin along each side; 0: as many as elements */
     bool aligned; /* coordinates count from the edge of the first element, not its middle */
     int end_;
 } hod_roi_align_options;
-/* x (N,C,H,W) in boxes (K,5), rows of image, x1, y1, x2, y2: (K,C,height,width). */
+/* x (N,C,H,W) in boxes (K,5), rows of image, x1, y1, x2, y2: (K,C,height,width), in the type that
+ * both promote to. An error for an image that there is not. Boxes that want a gradient are read on
+ * the host: a graph break. */
 HOD_API hod_tensor *hod_roi_align_with(hod_tensor *x, hod_tensor *boxes, hod_roi_align_options o);
 /* hod_roi_align(x, boxes, .size = {7, 7}, .scale = 1.0 / 16, .sampling = 2, .aligned = true) */
 #define hod_roi_align(x, boxes, ...)                                                               \

@@ -5,11 +5,12 @@
  *     hod_tensor *last = hod_select(r.h, 0, 0);                     // (N,H)
  *
  *     hod_module *m = hod_nn_lstm(net, "lstm", 64, 128, .layers = 2, .bidirectional = true);
- *     hod_rnn s = hod_nn_rnn(m, x, .lengths = n);                   // states, too; hod_call: y
+ *     hod_rnn s = hod_nn_rnn(m, x, .lengths = n);                   // s.y, s.h, s.c
+ *     hod_tensor *y = hod_call(m, x);                               // y alone
  *
- * Weights, biases and the order of gates are PyTorch's, so that they can be exchanged: LSTM i f g
- * o, GRU r z n with the reset gate on W_hn h + b_hn. Each layer and direction is one operator over
- * all steps. Differentiable once.
+ * Weights, biases and the order of gates are PyTorch's, so that they can be exchanged: i f g o of
+ * an LSTM; r z n of a GRU, with the reset gate on W_hn h + b_hn. Each layer and direction is one
+ * operator over all steps. Differentiable once.
  */
 #ifndef HOD_RNN_H
 #define HOD_RNN_H

@@ -49,41 +49,48 @@ bool hod__is_pool(const hod_graph *g, hod_ref r)
     "                                 : h >= 0 && w >= 0 && h < H && w < W;\n"                     \
     "                }\n"
 
-static const char max_forward[] = "            float m[LANES];\n"
-                                  "            for (int l = 0; l < LANES; l++)\n"
-                                  "                m[l] = r_lowest;\n" EACH_PIXEL(LANES(
+/* clang-format off */
+static const char max_forward[] =
+    "            float m[LANES];\n"
+    "            for (int l = 0; l < LANES; l++)\n"
+    "                m[l] = r_lowest;\n"
+    EACH_PIXEL(LANES(
     "                        const float v = x0[at * p0 + l * l0];\n"
     "                        m[l] = v > m[l] || r_nan(v) ? v : m[l];\n"))
-                                  "            for (int l = 0; l < LANES; l++)\n"
-                                  "                x1[(oh * OW + ow) * p1 + l * l1] = m[l];\n";
+    "            for (int l = 0; l < LANES; l++)\n"
+    "                x1[(oh * OW + ow) * p1 + l * l1] = m[l];\n";
 
-static const char max_back[] = "            float m[LANES];\n"
-                               "            int first[LANES];\n"
-                               "            for (int l = 0; l < LANES; l++) {\n"
-                               "                m[l] = r_lowest;\n"
-                               "                first[l] = -1;\n"
-                               "            }\n" EACH_PIXEL(LANES(
-                                   "                        const float v = x1[at * p1 + l * l1];\n"
-                                   "                        const int wins = first[l] < 0 || v > "
-                                   "m[l] || "
-                                   "(r_nan(v) && !r_nan(m[l]));\n"
-                                   "                        m[l] = wins ? v : m[l];\n"
-                                   "                        first[l] = wins ? (int)at : "
-                                   "first[l];\n")) "            for (int l = 0; l < LANES; l++)\n"
-                                                   "                if (first[l] >= 0)\n"
-                                                   "                    x2[first[l] * p2 + l * l2] "
-                                                   "+= x0[(oh * OW + ow) * p0 + l * l0];\n";
+static const char max_back[] =
+    "            float m[LANES];\n"
+    "            int first[LANES];\n"
+    "            for (int l = 0; l < LANES; l++) {\n"
+    "                m[l] = r_lowest;\n"
+    "                first[l] = -1;\n"
+    "            }\n"
+    EACH_PIXEL(LANES(
+    "                        const float v = x1[at * p1 + l * l1];\n"
+    "                        const int more = v > m[l] || (r_nan(v) && !r_nan(m[l]));\n"
+    "                        const int wins = first[l] < 0 || more;\n"
+    "                        m[l] = wins ? v : m[l];\n"
+    "                        first[l] = wins ? (int)at : first[l];\n"))
+    "            for (int l = 0; l < LANES; l++)\n"
+    "                if (first[l] >= 0)\n"
+    "                    x2[first[l] * p2 + l * l2] += x0[(oh * OW + ow) * p0 + l * l0];\n";
 
-static const char mean_forward[] = "            float m[LANES] = {0};\n" COUNT EACH_PIXEL(
-    LANES("                        m[l] += x0[at * p0 + l * l0];\n")) "            for (int l = 0; "
-                                                                      "l < LANES; l++)\n"
-                                                                      "                x1[(oh * OW "
-                                                                      "+ ow) * p1 + l * l1] = "
-                                                                      "n ? m[l] / (float)n : 0;\n";
+static const char mean_forward[] =
+    "            float m[LANES] = {0};\n"
+    COUNT
+    EACH_PIXEL(LANES(
+    "                        m[l] += x0[at * p0 + l * l0];\n"))
+    "            for (int l = 0; l < LANES; l++)\n"
+    "                x1[(oh * OW + ow) * p1 + l * l1] = n ? m[l] / (float)n : 0;\n";
 
 static const char mean_back[] =
-    COUNT EACH_PIXEL(LANES("                        x1[at * p1 + l * l1] += "
-                           "x0[(oh * OW + ow) * p0 + l * l0] / (float)n;\n"));
+    COUNT
+    EACH_PIXEL(LANES(
+    "                        const float g = x0[(oh * OW + ow) * p0 + l * l0];\n"
+    "                        x1[at * p1 + l * l1] += g / (float)n;\n"));
+/* clang-format on */
 
 /* The image's extent and the pooled extent belong to x and y;
  * a backward kernel clears its result. */

@@ -209,7 +209,7 @@ static int run(const hod_op_call *c, hod_tensor *const *in, hod_tensor *out, enu
 
 static int eval(const hod_op_call *c, hod_tensor *out, enum way way)
 {
-    if (hod__eval_dense(c, out) != 0)
+    if (hod__check_row_major(c, out) != 0)
         return -1;
     if (hod_tensor_numel(out) == 0)
         return 0;

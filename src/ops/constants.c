@@ -1,8 +1,9 @@
 /* Constants, and operators with a number: it takes x's type, unless that cannot hold it. */
 #include "ops/rules.h"
+#include <math.h>
 
-/* Does the type hold the number? A bool holds whether it is 0. */
-bool hod__holds(hod_dtype dtype, double value)
+/* A bool holds whether a number is 0. */
+bool hod__in_range(hod_dtype dtype, double value)
 {
     static const double end[HOD_DTYPES] = {
         [HOD_I64] = 0x1p63, [HOD_I32] = 0x1p31, [HOD_U8] = 0x1p8};
@@ -12,7 +13,7 @@ bool hod__holds(hod_dtype dtype, double value)
 
 hod_tensor *hod_full(hod_dtype dtype, hod_shape shape, double value)
 {
-    if (!hod__holds(dtype, value))
+    if (!hod__in_range(dtype, value))
         return HOD_FAIL(ARGUMENT, "full: %g is outside %s", value, hod_dtype_name(dtype));
     HOD_ATTRS(a);
     a.full.value = value;
@@ -40,7 +41,7 @@ hod_tensor *hod_iota(hod_dtype dtype, hod_shape shape, int dim)
     if (d < 0)
         return NULL;
     int64_t size = shape.n > 0 && shape.n <= HOD_MAX_DIMS ? shape.d[d] : 0;
-    if (size > 1 && !hod__holds(dtype, (double)(size - 1)))
+    if (size > 1 && !hod__in_range(dtype, (double)(size - 1)))
         return HOD_FAIL(ARGUMENT, "iota: %lld is outside %s", (long long)size - 1,
                         hod_dtype_name(dtype));
     a.iota.dtype = dtype;
@@ -73,17 +74,18 @@ static hod_tensor *operand(hod_tensor *x, double s)
 {
     if (!x)
         return NULL;
-    bool whole = s == (double)(int64_t)HOD_MAX(HOD_MIN(s, 9e18), -9e18);
+    bool whole = isfinite(s) && s == trunc(s);
     bool widen = !hod__is_float(x->dtype) && !whole;
     if (x->dtype == HOD_BOOL && whole && s != 0 && s != 1)
         return hod_full(HOD_I64, HOD_SHAPE(), s);
     return hod_full(widen ? HOD_F32 : (hod_dtype)x->dtype, HOD_SHAPE(), s);
 }
 
-/* Of sums and products: u8 has them modulo 256, so adding -1 is adding 255. */
+/* Of sums and products: u8 has them modulo 256, so adding -1, which it does not hold, is adding
+ * 255. */
 static hod_tensor *term(hod_tensor *x, double s)
 {
-    bool wraps = x && x->dtype == HOD_U8 && s < 0 && s >= -256 && s == (double)(int)s;
+    bool wraps = x && x->dtype == HOD_U8 && s < 0 && s >= -255 && s == (double)(int)s;
     return operand(x, wraps ? s + 256 : s);
 }
 
@@ -94,23 +96,23 @@ static hod_tensor *real_operand(hod_tensor *x, double s)
              : NULL;
 }
 
-#define WITH_NUMBER(name, number)                                                                  \
-    hod_tensor *hod_##name##_scalar(hod_tensor *x, double s)                                       \
+#define WITH_NUMBER(name, op, number)                                                              \
+    hod_tensor *name(hod_tensor *x, double s)                                                      \
     {                                                                                              \
-        return hod_##name(x, number(x, s));                                                        \
+        return op(x, number(x, s));                                                                \
     }
-WITH_NUMBER(add, term)
-WITH_NUMBER(sub, term)
-WITH_NUMBER(mul, term)
-WITH_NUMBER(div, real_operand)
-WITH_NUMBER(maximum, operand)
-WITH_NUMBER(minimum, operand)
-WITH_NUMBER(eq, operand)
-WITH_NUMBER(ne, operand)
-WITH_NUMBER(lt, operand)
-WITH_NUMBER(le, operand)
-WITH_NUMBER(gt, operand)
-WITH_NUMBER(ge, operand)
+WITH_NUMBER(hod_add_scalar, hod_add, term)
+WITH_NUMBER(hod_sub_scalar, hod_sub, term)
+WITH_NUMBER(hod_mul_scalar, hod_mul, term)
+WITH_NUMBER(hod_div_scalar, hod_div, real_operand)
+WITH_NUMBER(hod_maximum_scalar, hod_maximum, operand)
+WITH_NUMBER(hod_minimum_scalar, hod_minimum, operand)
+WITH_NUMBER(hod_eq_scalar, hod_eq, operand)
+WITH_NUMBER(hod_ne_scalar, hod_ne, operand)
+WITH_NUMBER(hod_lt_scalar, hod_lt, operand)
+WITH_NUMBER(hod_le_scalar, hod_le, operand)
+WITH_NUMBER(hod_gt_scalar, hod_gt, operand)
+WITH_NUMBER(hod_ge_scalar, hod_ge, operand)
 
 hod_tensor *hod_pow_scalar(hod_tensor *x, double s)
 {
@@ -120,7 +122,7 @@ hod_tensor *hod_pow_scalar(hod_tensor *x, double s)
 hod_tensor *hod_clamp(hod_tensor *x, double low, double high)
 {
     if (!(low <= high))
-        return HOD_FAIL(ARGUMENT, "clamp: from %g to %g, the first must not be the greater", low,
+        return HOD_FAIL(ARGUMENT, "clamp: bounds %g and %g, wanted two numbers in order", low,
                         high);
     return hod_clip(x, operand(x, low), operand(x, high));
 }

@@ -231,7 +231,7 @@ int hod__conv_naive(const hod_op_call *c, hod_tensor *out)
 
 static int eval(const hod_op_call *c, hod_tensor *out)
 {
-    if (hod__eval_dense(c, out) != 0)
+    if (hod__check_row_major(c, out) != 0)
         return -1;
     switch ((hod_dtype)c->in[0]->dtype) {
     case HOD_F32: return run(c, out, false);

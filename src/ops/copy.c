@@ -4,7 +4,8 @@
  * The order of elements is free, so dimensions are walked as the result lies in memory, the closest
  * last, and two of them form a plane. What the source does in it decides:
  *
- *     rows    runs on along the last dimension, too      memcpy
+ *     rows    runs on along the last dimension, too      short: pieces of 16 bytes; of about a KB:
+ *                                                        in order; else memcpy
  *     tiles   runs on along the other dimension          a transposition: 16 lines of each are read
  *                                                        and written whole, however far apart
  *     else                                               elements, along the longer dimension

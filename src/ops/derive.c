@@ -162,8 +162,8 @@ static hod_tensor *spread(const hod_vjp *v, hod_tensor *t)
     return hod_expand(hod_reshape(t, kept), full);
 }
 
-/* Product of the others, written without division: each dimension's others times the products over
- * the dimensions before. */
+/* Product of the others, written without division: along each dimension the others, of the products
+ * over the dimensions before it. */
 static hod_tensor *others_over(hod_tensor *a, const hod_shape *dims)
 {
     hod_tensor *others = NULL;

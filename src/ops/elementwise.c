@@ -27,7 +27,7 @@ hod_tensor *hod_softplus_with(hod_tensor *x, double beta, double threshold)
     if (hod__null("softplus", "x", x))
         return NULL;
     if (beta == 0 || beta != beta)
-        return HOD_FAIL(ARGUMENT, "softplus: beta %g, must not be 0", beta);
+        return HOD_FAIL(ARGUMENT, "softplus: beta %g, must be a number other than 0", beta);
     hod_tensor *c = hod__computed(x);
     return hod__narrowed_like(hod_softplus_scaled(c, parameter(c, beta), parameter(c, threshold)),
                               x);

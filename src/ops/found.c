@@ -52,7 +52,7 @@ int hod__eval_nonzero(const hod_op_call *c, hod_tensor *out)
     int64_t wanted = c->attrs->count.n, found = 0, last = x->ndim - 1;
     if (hod_tensor_numel(out) == 0)
         return 0;
-    if (hod__eval_dense(c, out) != 0)
+    if (hod__check_row_major(c, out) != 0)
         return -1;
     hod_tensor *flags = hod__eval_row_major_as(x, HOD_BOOL);
     if (!flags)

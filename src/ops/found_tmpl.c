@@ -7,9 +7,13 @@ static int T(suppress)(const void *boxes, int64_t n, double threshold, uint8_t *
 {
     elem *lines = hod__alloc((size_t)n, 5 * sizeof *lines);
     whole *gone = hod__alloc((size_t)n, sizeof *gone);
-    int rc = lines && gone ? 0 : -1;
+    if (!lines || !gone) {
+        free(gone);
+        free(lines);
+        return -1;
+    }
     elem *x1 = lines, *y1 = x1 + n, *x2 = y1 + n, *y2 = x2 + n, *area = y2 + n;
-    for (int64_t i = 0; rc == 0 && i < n; i++) {
+    for (int64_t i = 0; i < n; i++) {
         const elem *b = (const elem *)boxes + 4 * i;
         x1[i] = b[0];
         y1[i] = b[1];
@@ -17,7 +21,7 @@ static int T(suppress)(const void *boxes, int64_t n, double threshold, uint8_t *
         y2[i] = b[3];
         area[i] = (b[2] - b[0]) * (b[3] - b[1]);
     }
-    for (int64_t i = 0; rc == 0 && i < n; i++) {
+    for (int64_t i = 0; i < n; i++) {
         keep[i] = !gone[i];
         if (gone[i])
             continue;
@@ -31,5 +35,5 @@ static int T(suppress)(const void *boxes, int64_t n, double threshold, uint8_t *
     }
     free(gone);
     free(lines);
-    return rc;
+    return 0;
 }

@@ -41,6 +41,8 @@ int hod__check_index_range(const char *name, const int64_t *at, int64_t n, int64
         uint64_t sign = 0;
         for (int64_t i = begin; i < end; i++)
             sign |= (uint64_t)at[i] | ((uint64_t)size - 1 - (uint64_t)at[i]);
+        if (size == 0 && n > 0)
+            return HOD_FAIL_RC(VALUE, "%s: index %lld of nothing", name, (long long)at[0]);
         for (int64_t i = begin; sign >> 63 && i < end; i++)
             if (at[i] < 0 || at[i] >= size)
                 return HOD_FAIL_RC(VALUE, "%s: index %lld at element %lld is outside 0..%lld", name,
@@ -127,7 +129,7 @@ static void copy_rows(void *context, int64_t begin, int64_t end)
 static int run(index_job *job, const hod_op_call *c, hod_tensor *out, int64_t n, int64_t cost,
                void (*part)(void *context, int64_t begin, int64_t end))
 {
-    if (hod__eval_dense(c, out) != 0)
+    if (hod__check_row_major(c, out) != 0)
         return -1;
     hod_tensor *index = index_of(hod__op_name(c), c->in[1], job->size);
     hod_tensor *from = index ? hod__eval_row_major(c->in[0]) : NULL;

@@ -127,7 +127,7 @@ hod_tensor *hod__eval_row_major_as(hod_tensor *t, hod_dtype dtype)
     return copy;
 }
 
-int hod__eval_dense(const hod_op_call *c, const hod_tensor *out)
+int hod__check_row_major(const hod_op_call *c, const hod_tensor *out)
 {
     return hod__is_row_major(out)
                ? 0
@@ -137,7 +137,7 @@ int hod__eval_dense(const hod_op_call *c, const hod_tensor *out)
 int hod__eval_inputs(const hod_op_call *c, const hod_tensor *out, hod_tensor **in)
 {
     memset(in, 0, (size_t)c->n * sizeof *in);
-    if (hod__eval_dense(c, out) != 0)
+    if (hod__check_row_major(c, out) != 0)
         return -1;
     for (int i = 0; i < c->n; i++)
         if (!(in[i] = hod__eval_row_major(c->in[i])))

@@ -28,12 +28,12 @@ typedef struct rows {
     const char *name;
     hod_tensor *x;      /* (N,C,d...) */
     hod_tensor *label;  /* i64 (N,1,d...); NULL: distributions */
-    hod_tensor *counts; /* bool (N,1,d...); NULL: every row counts */
+    hod_tensor *counts; /* bool (N,1,d...); NULL: every row counts, as of distributions, and of
+                         * labels that could be looked at */
     hod_tensor *share;  /* distributions (N,C,d...) */
     hod_tensor *weight; /* (1,C,1...), or NULL */
     double smoothing;
     int64_t ignored; /* label that counts for nothing */
-    bool all_count;  /* known, where labels are looked at now: none of them is ignored */
     bool one_row;    /* x came as (C) */
 } rows;
 
@@ -163,17 +163,17 @@ static int rows_of(rows *r, hod_tensor *x, hod_tensor *target, const hod_cross_e
     r->smoothing = o->label_smoothing;
     if (!r->x)
         return -1;
-    r->all_count = all_count && hod__fuses(r->x);
+    all_count = all_count && hod__fuses(r->x); /* a recorded step may see other labels */
     if (soft) {
         r->share = hod__cast_like(target, r->x);
     } else {
         r->label = hod_unsqueeze(hod__cast_to(target, HOD_I64), 1);
-        r->counts = r->all_count ? NULL : hod_ne_scalar(r->label, (double)ignore);
+        r->counts = all_count ? NULL : hod_ne_scalar(r->label, (double)ignore);
     }
     if (!o->class_weight && !hod__options_hold())
         return -1;
     r->weight = o->class_weight ? class_weights(r, o->class_weight) : NULL;
-    bool targets = soft ? r->share != NULL : r->label && (r->counts || r->all_count);
+    bool targets = soft ? r->share != NULL : r->label && (r->counts || all_count);
     return targets && (r->weight || !o->class_weight) ? 0 : -1;
 }
 
@@ -221,13 +221,11 @@ static hod_tensor *dropped(const rows *r, hod_tensor *y)
 /* The weight to divide by. */
 static hod_tensor *weight_of(const rows *r)
 {
-    if (!r->label || (r->all_count && !r->weight)) {
-        int64_t n = r->x->shape[0];
-        for (int i = 2; i < r->x->ndim; i++)
-            n *= r->x->shape[i];
-        return hod__number(r->x, (double)n);
+    if (!r->counts && !(r->label && r->weight)) {
+        int64_t n = hod_tensor_numel(r->x);
+        return hod__number(r->x, n > 0 ? (double)(n / r->x->shape[1]) : 0);
     }
-    if (r->all_count)
+    if (!r->counts)
         return hod_sum(at_label(r, r->weight));
     hod_tensor *each = hod__cast_like(r->counts, r->x);
     return hod_sum(r->weight ? hod_mul(each, at_label(r, r->weight)) : each);

@@ -175,7 +175,7 @@ int hod__eval_matmul(const hod_op_call *c, hod_tensor *out)
 {
     if (hod_tensor_numel(out) == 0)
         return 0;
-    if (hod__eval_dense(c, out) != 0)
+    if (hod__check_row_major(c, out) != 0)
         return -1;
     switch ((hod_dtype)c->in[0]->dtype) {
     case HOD_F32: return eval_f32(c, out);

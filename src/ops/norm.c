@@ -295,7 +295,7 @@ static bool has_batch(const hod_tensor *x)
 {
     if (!has_channels(x))
         return false;
-    if (hod_tensor_numel(x) != x->shape[1])
+    if (x->shape[1] == 0 || hod_tensor_numel(x) != x->shape[1])
         return true;
     hod__fail(HOD_ERROR_ARGUMENT, "batch_norm: %s has one value per channel, training needs two",
               HOD_SHAPE_TEXT(x));

@@ -11,7 +11,7 @@
  *     element e of piece p of set s:  (p * sets + s) * n + e
  *     its weight:                     (s % groups) * (n / run) + e / run
  *
- * Of batch norm alone, mean and variance may be `given`, as inputs of one element a set.
+ * Of batch norm alone, mean and variance may be `given`, as inputs of one element a group.
  *
  * Means and deviations are computed again for backward: that reads what backward reads anyway, and
  * nothing but x is kept. */
@@ -116,7 +116,7 @@ int hod__eval_norm(const hod_op_call *c, hod_tensor *out)
         job.call.mean = c->n > 3 ? hod__data(in[3]) : NULL;
         job.call.var = c->n > 3 ? hod__data(in[4]) : NULL;
         hod_attrs_norm a = c->attrs->norm;
-        /* Where no sums join the pieces each is a set, in memory's order. */
+        /* Given statistics need no sums over pieces: (N,C,S) is N C sets of one, read in order. */
         if (a.given && !is_table(&a)) {
             a.sets *= a.pieces;
             a.pieces = 1;

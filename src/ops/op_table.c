@@ -139,6 +139,12 @@ static void copy_sizes(hod_shape *dst, const hod_shape *src)
         dst->d[i] = src->d[i];
 }
 
+/* All NaN are one, so that equal attributes have equal bytes. */
+static void one_nan(double *real)
+{
+    *real = isnan(*real) ? (double)NAN : *real;
+}
+
 void hod__attrs_copy(hod_attrs_kind kind, hod_attrs *dst, const hod_attrs *src)
 {
     HOD_ATTRS(copy);
@@ -151,9 +157,8 @@ void hod__attrs_copy(hod_attrs_kind kind, hod_attrs *dst, const hod_attrs *src)
             copy_sizes((hod_shape *)(void *)to, (const hod_shape *)(const void *)from);
         else
             memcpy(to, from, f->bytes);
-        double real = 0;
-        if (f->type == HOD_ATTR_REAL && memcpy(&real, to, sizeof real) && isnan(real))
-            memcpy(to, &(double){(double)NAN}, sizeof real); /* equal attributes, equal bytes */
+        if (f->type == HOD_ATTR_REAL)
+            one_nan((double *)(void *)to);
     }
     memcpy(dst, &copy, sizeof copy);
 }

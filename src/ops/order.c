@@ -436,7 +436,7 @@ int hod__eval_searchsorted(const hod_op_call *c, hod_tensor *out)
     int64_t n = hod_tensor_numel(out);
     if (n == 0)
         return 0;
-    if (hod__eval_dense(c, out) != 0)
+    if (hod__check_row_major(c, out) != 0)
         return -1;
     hod_tensor *keys[2] = {keys_of_all(c->in[0]), keys_of_all(c->in[1])};
     int rc = keys[0] && keys[1] ? 0 : -1;

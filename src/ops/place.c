@@ -205,7 +205,7 @@ int hod__shape_pad(const hod_op_call *c, const hod_meta *in, hod_meta *out)
     const hod_attrs_pad *a = &c->attrs->pad;
     if (check_pad("pad", a, in) != 0)
         return -1;
-    if (!hod__holds(in->dtype, a->value))
+    if (!hod__in_range(in->dtype, a->value))
         return HOD_FAIL_RC(ARGUMENT, "pad: %g is outside %s", a->value, hod_dtype_name(in->dtype));
     *out = hod__meta_of(in->dtype, &a->shape);
     return 0;

@@ -197,8 +197,9 @@ hod_tensor *hod_stack(int n, hod_tensor *const *x, int dim)
 {
     if (n < 1 || !x)
         return HOD_FAIL(ARGUMENT, "stack: of %d tensors, at least 1 wanted", x ? n : 0);
-    if (hod__null("stack", "an input", x[0]))
-        return NULL;
+    for (int i = 0; i < n; i++)
+        if (hod__null("stack", "an input", x[i]))
+            return NULL;
     int d = hod__dim("stack", dim, x[0]->ndim + 1);
     hod_tensor **rows = d < 0 ? NULL : hod__alloc((size_t)n, sizeof *rows);
     if (!rows)

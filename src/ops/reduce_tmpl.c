@@ -172,7 +172,7 @@
         MERGE_LANES(ACC_##name, expression)                                                        \
         return lane[0];                                                                            \
     }                                                                                              \
-    /* n neighbours into the lanes, in order of memory: four at once only where they are bytes. */ \
+    /* n neighbours into the lanes, in order: four lines at once where they share a cache line. */ \
     R_FN void T(along_##name)(ACC_##name * lane, int64_t n, const elem *x)                         \
     {                                                                                              \
         if (LANES(ACC_##name) * sizeof(elem) <= CACHE_LINE) {                                      \

@@ -24,6 +24,8 @@ hod_tensor *hod__share(hod_tensor *part, hod_tensor *both);
 /* Whole floats as an index in 0..last; NaN is one of them. */
 hod_tensor *hod__index_within(hod_tensor *at, int64_t last);
 
+/* Is it the number of one of so many images? -1 with an error that names the box. */
+int hod__roi_image(double image, int64_t box, int64_t images);
 /* roi_align of f32 or f64 in boxes of the same type, in operators. */
 hod_tensor *hod__roi_align_composed(hod_tensor *x, hod_tensor *boxes, const hod_attrs_roi *a);
 

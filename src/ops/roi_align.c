@@ -23,6 +23,14 @@ typedef struct roi_job {
     int32_t *n;      /* how many a bin has: (K, height + width) */
 } roi_job;
 
+int hod__roi_image(double image, int64_t box, int64_t images)
+{
+    return image >= 0 && image < (double)images && image == floor(image)
+               ? 0
+               : HOD_FAIL_RC(VALUE, "roi_align: box %lld is of image %g, there are %lld",
+                             (long long)box, image, (long long)images);
+}
+
 #define TYPED_BODY "ops/roi_tmpl.c"
 #define ELEM_F32
 #include "ops/typed_tmpl.h"
@@ -193,5 +201,5 @@ hod_tensor *hod_roi_align_with(hod_tensor *x, hod_tensor *boxes, hod_roi_align_o
     bool slope = boxes->requires_grad && hod__tape_listens();
     hod_tensor *y = slope && c && b ? hod__roi_align_composed(c, b, &a.roi)
                                     : hod__op(HOD_OP_roi_align, &a, 2, (hod_tensor *[]){c, b});
-    return hod__narrowed_like(y, x);
+    return y ? hod__cast_to(y, t) : NULL;
 }

@@ -3,7 +3,8 @@
  *
  * Both sides of a box are alike: `samples` places them along one side, (K,bins,samples of a bin),
  * and the plane of both is their product. Without a sampling number a bin has as many samples as
- * elements; the greatest such number is read on the host, because shapes depend on it.
+ * elements; the greatest such number is read on the host, because shapes depend on it. So are the
+ * numbers of images.
  */
 #include "ops/resample.h"
 
@@ -85,8 +86,22 @@ static hod_tensor *bin_means(const hod_image_rows *m, const samples *sy, const s
     return hod_div(hod_sum_over(v, HOD_SHAPE(0, 1, 4, 6), false), hod_unsqueeze(number, 3));
 }
 
+/* Numbers that there are no images of would be those of other elements. */
+static int check_images(hod_tensor *boxes, int64_t images)
+{
+    int64_t n = boxes->shape[0];
+    double *number = hod__alloc((size_t)n, sizeof *number);
+    int rc = number ? hod_read_doubles(hod_select(boxes, 1, 0), number, n) : -1;
+    for (int64_t k = 0; k < n && rc == 0; k++)
+        rc = hod__roi_image(number[k], k, images);
+    free(number);
+    return rc;
+}
+
 hod_tensor *hod__roi_align_composed(hod_tensor *x, hod_tensor *boxes, const hod_attrs_roi *a)
 {
+    if (check_images(boxes, x->shape[0]) != 0)
+        return NULL;
     hod_tensor *image = hod_cast(hod_select(boxes, 1, 0), HOD_I64);
     hod_tensor *edge[4]; /* x1, y1, x2, y2: (K) */
     for (int i = 0; i < 4; i++)

@@ -3,7 +3,11 @@
  * A bin takes a share of some elements along a side: its taps, in the order in which its samples
  * meet them. Those of all bins of all boxes are found first. */
 
-#define tap T(tap)
+#define tap        T(tap)
+#define image_of   T(image_of)
+#define box_of     T(box_of)
+#define read_plane T(read_plane)
+#define add_plane  T(add_plane)
 typedef struct tap {
     int64_t at;
     elem share;
@@ -31,7 +35,7 @@ static roi_side T(side_of)(const roi_job *job, int64_t k, int side)
     return s;
 }
 
-static int64_t T(image_of)(const roi_job *job, int64_t k)
+static int64_t image_of(const roi_job *job, int64_t k)
 {
     return (int64_t)((const elem *)job->box)[5 * k];
 }
@@ -46,10 +50,8 @@ static int64_t T(most_taps)(const roi_job *job, const roi_side *s, int side)
 static int T(count_taps)(const roi_job *job)
 {
     for (int64_t k = 0; k < job->boxes; k++) {
-        elem image = ((const elem *)job->box)[5 * k];
-        if (!(image >= 0 && image < (elem)job->images) || image != (elem)floor(image))
-            return HOD_FAIL_RC(VALUE, "roi_align: box %lld is of image %g, there are %lld",
-                               (long long)k, (double)image, (long long)job->images);
+        if (hod__roi_image((double)((const elem *)job->box)[5 * k], k, job->images) != 0)
+            return -1;
         job->begin[k + 1] = job->begin[k];
         for (int side = 0; side < 2; side++) {
             roi_side s = T(side_of)(job, k, side);
@@ -117,7 +119,7 @@ typedef struct roi_box {
     elem samples; /* of a bin, at least 1 */
 } roi_box;
 
-static roi_box T(box_of)(const roi_job *job, int64_t k)
+static roi_box box_of(const roi_job *job, int64_t k)
 {
     roi_side y = T(side_of)(job, k, 0), x = T(side_of)(job, k, 1);
     roi_box b = {.rows = (const tap *)job->taps + job->begin[k],
@@ -131,7 +133,7 @@ static roi_box T(box_of)(const roi_job *job, int64_t k)
 }
 
 /* One channel of one box: y (bins) of the image's plane x. */
-static void T(read_plane)(const roi_job *job, const roi_box *b, const elem *x, elem *y)
+static void read_plane(const roi_job *job, const roi_box *b, const elem *x, elem *y)
 {
     for (int64_t i = 0; i < job->a->size[0]; i++)
         for (int64_t j = 0; j < job->a->size[1]; j++) {
@@ -150,7 +152,7 @@ static void T(read_plane)(const roi_job *job, const roi_box *b, const elem *x, e
 }
 
 /* Its transpose: g (bins) added to the plane. */
-static void T(add_plane)(const roi_job *job, const roi_box *b, const elem *g, elem *x)
+static void add_plane(const roi_job *job, const roi_box *b, const elem *g, elem *x)
 {
     for (int64_t i = 0; i < job->a->size[0]; i++)
         for (int64_t j = 0; j < job->a->size[1]; j++) {
@@ -172,12 +174,10 @@ static void T(read_planes)(void *context, int64_t begin, int64_t end)
     const int64_t bins = job->a->size[0] * job->a->size[1], pixels = job->h * job->w;
     for (int64_t p = begin; p < end;) {
         int64_t k = p / job->channels, next = HOD_MIN(end, (k + 1) * job->channels);
-        int64_t image = T(image_of)(job, k) - k; /* its planes from those of y */
-        roi_box b = T(box_of)(job, k);
+        const elem *image = (const elem *)job->from + image_of(job, k) * job->channels * pixels;
+        roi_box b = box_of(job, k);
         for (; p < next; p++)
-            T(read_plane)
-        (job, &b, (const elem *)job->from + (p + image * job->channels) * pixels,
-         (elem *)job->to + p * bins);
+            read_plane(job, &b, image + p % job->channels * pixels, (elem *)job->to + p * bins);
     }
 }
 
@@ -188,13 +188,17 @@ static void T(add_channels)(void *context, int64_t begin, int64_t end)
     const int64_t bins = job->a->size[0] * job->a->size[1], pixels = job->h * job->w;
     for (int64_t c = begin; c < end; c++)
         for (int64_t k = 0; k < job->boxes; k++) {
-            roi_box b = T(box_of)(job, k);
-            T(add_plane)
-            (job, &b, (const elem *)job->from + (k * job->channels + c) * bins,
-             (elem *)job->to + (T(image_of)(job, k) * job->channels + c) * pixels);
+            roi_box b = box_of(job, k);
+            int64_t plane = image_of(job, k) * job->channels + c;
+            add_plane(job, &b, (const elem *)job->from + (k * job->channels + c) * bins,
+                      (elem *)job->to + plane * pixels);
         }
 }
 
 #undef tap
+#undef image_of
+#undef box_of
+#undef read_plane
+#undef add_plane
 #undef roi_side
 #undef roi_box

@@ -71,8 +71,8 @@ void hod__both_ways(int64_t both, const int64_t apart[2], int64_t least, int64_t
 void hod__four_sides(int64_t all, const int64_t apart[4], int64_t out[4]);
 /* A 0-d constant of like's type; NULL in, NULL out. */
 hod_tensor *hod__number(const hod_tensor *like, double value);
-/* Can an element of this type be `value`? */
-bool hod__holds(hod_dtype dtype, double value);
+/* Is the number within the type's limits? Integers cut its fraction off. */
+bool hod__in_range(hod_dtype dtype, double value);
 /* Each element's place along dim holds the product of the others there; no division. */
 hod_tensor *hod__product_of_others(hod_tensor *x, int dim);
 /* Fills the one open size (-1) of a shape of n elements. The product of the others where it does
@@ -133,7 +133,7 @@ hod_tensor *hod__eval_row_major_as(hod_tensor *t, hod_dtype dtype); /* its value
 /* All inputs of a call so, into in[c->n], for a kernel that writes a row-major result. 0 or -1;
  * either way what stands in `in` then, NULL or counted, is the caller's to release. */
 int hod__eval_inputs(const hod_op_call *c, const hod_tensor *out, hod_tensor **in);
-int hod__eval_dense(const hod_op_call *c, const hod_tensor *out); /* is out row-major? 0 or -1 */
+int hod__check_row_major(const hod_op_call *c, const hod_tensor *out); /* of out; 0 or -1 */
 void hod__release_inputs(const hod_op_call *c, hod_tensor *const *in);
 /* Copies values between tensors of one shape and dtype, any strides. Both real. */
 void hod__eval_copy(const hod_tensor *from, hod_tensor *to);

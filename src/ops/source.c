@@ -127,7 +127,7 @@ int hod__eval_iota(const hod_op_call *c, hod_tensor *out)
         return 0;
     if (out->ndim == 0)
         return hod__eval_zero(out);
-    if (hod__eval_dense(c, out) != 0)
+    if (hod__check_row_major(c, out) != 0)
         return -1;
     int dim = (int)c->attrs->iota.dim;
     size_t size = hod_dtype_bytes(out->dtype);
@@ -175,7 +175,7 @@ int hod__eval_uniform(const hod_op_call *c, hod_tensor *out)
     int64_t n = hod_tensor_numel(out), samples = hod_tensor_numel(index);
     if (n == 0)
         return 0;
-    if (hod__eval_dense(c, out) != 0)
+    if (hod__check_row_major(c, out) != 0)
         return -1;
     const int64_t *k = hod__data(key);
     draw_job job = {

@@ -130,7 +130,8 @@ TEST(copy_concat_of_any_strides)
  * of one element, whose bytes are alike or not. */
 TEST(copy_of_rows_by_length)
 {
-    static const int64_t bytes[] = {33, 511, 512, 575, 2048, 4095, 4096, 8191, 8193, 70001};
+    static const int64_t bytes[] = {1,   15,  16,  17,  31,  32,   33,   48,   63,   64,   65,
+                                    255, 256, 511, 512, 575, 2048, 4095, 4096, 8191, 8193, 70001};
     for (int k = 0; k < HOD_COUNT(bytes); k++) {
         HOD_SCOPE(s);
         hod_tensor *x = hod_slice(filled(HOD_U8, HOD_SHAPE(5, bytes[k] + 3)), 1, 1, bytes[k] + 1);

@@ -3,6 +3,7 @@
 #include "harness.h"
 #include <hod/autograd.h>
 #include <hod/functional.h>
+#include <hod/threads.h>
 #include <math.h>
 #include <string.h>
 
@@ -110,16 +111,22 @@ TEST(images_absurd_places)
 }
 
 /* The kernel against its composition, which boxes that want a gradient take: boxes inside, across
- * the edges, outside, turned around, of no length, one with a NaN; enough for several threads. */
-TEST(images_regions_are_their_composition)
+ * the edges, outside, turned around, of no length, one with a NaN. */
+enum { BOXES = 90 };
+
+static void draw_boxes(double (*v)[5], int n)
 {
-    enum { BOXES = 90 };
-    double v[BOXES][5];
-    for (int k = 0; k < BOXES; k++)
+    for (int k = 0; k < n; k++)
         for (int i = 0; i < 5; i++) {
             uint64_t h = hod__hash(&(int){5 * k + i}, sizeof(int), 3);
             v[k][i] = i == 0 ? (double)(h % 2) : (double)(h % 1000) / 1000 * 30 - 8;
         }
+}
+
+TEST(images_regions_are_their_composition)
+{
+    double v[BOXES][5];
+    draw_boxes(v, BOXES);
     v[0][1] = NAN;
     memcpy(&v[1][3], &v[1][1], 2 * sizeof(double));
     hod_tensor *x = hod_sin(hod_cast(hod_arange(HOD_I64, 2 * 3 * 7 * 9), HOD_F64));
@@ -136,6 +143,42 @@ TEST(images_regions_are_their_composition)
         NEAR(hod_item(hod_amax(hod_abs(hod_sub(y[0], y[1])))), 0, 1e-14);
         NEAR(hod_item(hod_amax(hod_abs(hod_sub(g[0], g[1])))), 0, 1e-13);
     }
+}
+
+/* Enough boxes for every loop to be shared out: the same bits from any number of threads. */
+TEST(images_regions_by_threads)
+{
+    enum { MANY = 2000 };
+    static double v[MANY][5];
+    draw_boxes(v, MANY);
+    hod_tensor *x = hod_sin(hod_cast(hod_arange(HOD_I64, 2 * 8 * 7 * 9), HOD_F32));
+    x = hod_requires_grad(hod_copy(hod_reshape(x, HOD_SHAPE(2, 8, 7, 9))), true);
+    hod_tensor *boxes = hod_cast(hod_from_doubles(&v[0][0], HOD_SHAPE(MANY, 5)), HOD_F32);
+    hod_tensor *y[3], *g[3];
+    for (int threads = 1; threads <= 3; threads++) {
+        CHECK(hod_set_threads(threads) == 0);
+        y[threads - 1] = hod_roi_align(x, boxes, .size = {7, 7}, .scale = 0.5, .sampling = 2);
+        CHECK(hod_grad_of(hod_sum(hod_square(y[threads - 1])), 1, &x, &g[threads - 1], HOD_ONES) ==
+              0);
+    }
+    for (int k = 1; k < 3; k++)
+        CHECK(hod_item(hod_amax(hod_abs(hod_sub(y[k], y[0])))) == 0 &&
+              hod_item(hod_amax(hod_abs(hod_sub(g[k], g[0])))) == 0);
+}
+
+/* As every operator with two tensors. */
+TEST(images_regions_have_the_promoted_type)
+{
+    static const hod_dtype floats[] = {HOD_F32, HOD_F64, HOD_F16, HOD_BF16};
+    for (int i = 0; i < HOD_COUNT(floats); i++)
+        for (int k = 0; k < HOD_COUNT(floats); k++) {
+            HOD_SCOPE(s);
+            hod_tensor *x = hod_zeros(floats[i], HOD_SHAPE(1, 1, 4, 4));
+            hod_tensor *boxes = hod_zeros(floats[k], HOD_SHAPE(2, 5));
+            hod_tensor *both = hod_matmul(hod_zeros(floats[i], HOD_SHAPE(2, 2)), boxes);
+            EQ_INT(hod_tensor_dtype(hod_roi_align(x, boxes, .size = {2, 2})),
+                   hod_tensor_dtype(both));
+        }
 }
 
 TEST(images_sampling_refusals)
@@ -174,6 +217,17 @@ TEST(images_sampling_refusals)
              hod_roi_align(x, hod_full(HOD_F32, HOD_SHAPE(1, 5), 0.7), .size = {2, 2}));
     ERROR_IS("roi_align: box 0 is of image nan, there are 1",
              hod_roi_align(x, hod_mul_scalar(boxes, NAN), .size = {2, 2}));
+    static const double numbers[] = {NAN, 1e30, -1, 0x1p60, 0.7, 2};
+    for (int k = 0; k < 2 * HOD_COUNT(numbers); k++) { /* with a gradient, too */
+        HOD_SCOPE(s);
+        hod_tensor *two = hod_zeros(HOD_F32, HOD_SHAPE(2, 1, 4, 4));
+        hod_tensor *row = hod_full(HOD_F64, HOD_SHAPE(1, 5), numbers[k / 2]);
+        char words[80];
+        snprintf(words, sizeof words, "roi_align: box 0 is of image %g, there are 2",
+                 numbers[k / 2]);
+        ERROR_IS(words,
+                 hod_roi_align(two, hod_requires_grad(row, k % 2), .size = {2, 2}, .sampling = 2));
+    }
     ERROR_IS("roi_align: boxes (2,5) of no image",
              hod_roi_align(hod_zeros(HOD_F32, HOD_SHAPE(0, 1, 4, 4)), boxes, .size = {2, 2}));
 }

@@ -113,7 +113,7 @@ TEST(misuse_of_operators_says_what_was_wanted)
     ERROR_IS("softmax: no dimension 5 in a tensor of 2", hod_softmax(x, 5));
     ERROR_IS("log_softmax: no dimension -3 in a tensor of 2", hod_log_softmax(x, -3));
     ERROR_IS("logsumexp: no dimension 2 in a tensor of 2", hod_logsumexp(x, 2, true));
-    ERROR_IS("clamp: from 3 to 1, the first must not be the greater", hod_clamp(x, 3, 1));
+    ERROR_IS("clamp: bounds 3 and 1, wanted two numbers in order", hod_clamp(x, 3, 1));
     ERROR_IS("select: index 7 in dimension 0 of (2,4), which has 2", hod_select(x, 0, 7));
     ERROR_IS("pad: 1 numbers before and 1 after, for (2,4) of 2 dimensions: one of both is wanted "
              "for each",

@@ -104,7 +104,24 @@ TEST(ops_pointwise_bounds)
     ARE(gradient_of(y, hod_clamp(y, 0, 1)), 0, 0, 0, 0, 0);
     ARE(hod_clamp(I64(-5, 3, 9), 0, 4), 0, 0, 3, 4);
     EQ_INT(hod_tensor_dtype(hod_clamp(I64(-5, 3, 9), 0, 4)), HOD_I64);
-    ERROR_IS("clamp: from 2 to 1, the first must not be the greater", hod_clamp(y, 2, 1));
+    ERROR_IS("clamp: bounds 2 and 1, wanted two numbers in order", hod_clamp(y, 2, 1));
+    ERROR_IS("clamp: bounds nan and 1, wanted two numbers in order", hod_clamp(y, NAN, 1));
+}
+
+/* Whole numbers keep an integer type as long as it holds them. */
+TEST(ops_pointwise_numbers_with_integers)
+{
+    hod_tensor *x = I64(INT64_MAX, 5), *u = hod_cast(I64(3, 255), HOD_U8);
+    EQ_INT(hod_tensor_dtype(hod_clamp(x, -9.2e18, 9.2e18)), HOD_I64);
+    EQ_INT(hod_tensor_dtype(hod_maximum_scalar(x, 9.1e18)), HOD_I64);
+    EQ_INT(hod_tensor_dtype(hod_add_scalar(x, 0.5)), HOD_F32);
+    EQ_INT(hod_tensor_dtype(hod_lt_scalar(x, INFINITY)), HOD_BOOL);
+    ERROR_IS("full: 1e+19 is outside i64", hod_minimum_scalar(x, 1e19));
+    ARE(hod_add_scalar(u, -255), 0, 4, 0);
+    ERROR_IS("full: -256 is outside u8", hod_add_scalar(u, -256));
+    ERROR_IS("full: 256 is outside u8", hod_add_scalar(u, 256));
+    ERROR_IS("softplus: beta nan, must be a number other than 0",
+             hod_softplus_with(F32(1), NAN, 20));
 }
 
 TEST(ops_pointwise_division_with_remainder)
