@@ -52,10 +52,9 @@ int hod__call_bind(hod_trace_call *k, int32_t v, hod_tensor *t)
 
 bool hod__same_view(const hod_tensor *a, const hod_tensor *b)
 {
-    size_t sizes = (size_t)a->ndim * sizeof *a->shape;
     return a->storage == b->storage && a->offset == b->offset && a->dtype == b->dtype &&
-           a->ndim == b->ndim && memcmp(a->shape, b->shape, sizes) == 0 &&
-           memcmp(a->strides, b->strides, sizes) == 0;
+           hod__same_sizes(a->ndim, a->shape, b->ndim, b->shape) &&
+           hod__same_sizes(a->ndim, a->strides, b->ndim, b->strides);
 }
 
 int32_t hod__call_known(hod_trace_call *k, const hod_tensor *t)

@@ -169,8 +169,7 @@ static int match(matching *m)
 
 static bool same_shape(const hod_meta *m, const hod_tensor *t)
 {
-    return m->ndim == t->ndim &&
-           memcmp(m->shape, t->shape, (size_t)m->ndim * sizeof *m->shape) == 0;
+    return hod__same_sizes(m->ndim, m->shape, t->ndim, t->shape);
 }
 
 /* A name that the file lacks is not missing when its tensor is loaded under another name. */

@@ -141,7 +141,7 @@ static const char *hooked_text(const struct hod_module_hooks *h, char *buf)
 
 static bool same_shape(const doors *d, const hod_tensor *a, const hod_tensor *b)
 {
-    if (a->ndim == b->ndim && memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape) == 0)
+    if (hod__same_sizes(a->ndim, a->shape, b->ndim, b->shape))
         return true;
     hod__fail(HOD_ERROR_ARGUMENT, "%s: a hook returned %s for a gradient of %s",
               HOOKED_TEXT(d->hooks), HOD_SHAPE_TEXT(a), HOD_SHAPE_TEXT(b));

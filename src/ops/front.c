@@ -66,11 +66,11 @@ hod_tensor *hod__narrowed_like(hod_tensor *y, const hod_tensor *x)
     return x ? hod__narrowed(y, (hod_dtype)x->dtype) : y;
 }
 
-void hod__both_ways(int64_t both, const int64_t apart[2], int64_t least, int64_t out[2])
+void hod__both_ways(int64_t both, const int64_t apart[2], int64_t usual, int64_t out[2])
 {
     bool given = apart[0] || apart[1];
     for (int i = 0; i < 2; i++)
-        out[i] = given ? apart[i] : both ? both : least;
+        out[i] = given ? apart[i] : both ? both : usual;
 }
 
 void hod__four_sides(int64_t all, const int64_t apart[4], int64_t out[4])

@@ -131,7 +131,8 @@ static void run(lines_job *job, hod_tensor *const *in, const hod_tensor *out, co
     if (!turns(l, out)) {
         int64_t each = l->n * HOD_MIN(l->inner, HOD_LINES_AT_ONCE);
         job->blocks = (l->inner + HOD_LINES_AT_ONCE - 1) / HOD_LINES_AT_ONCE;
-        hod__parallel(l->outer * job->blocks, HOD_MAX(1, PARALLEL_ELEMENTS / each), run_lines, job);
+        hod__parallel(l->outer * job->blocks, hod__grain_of(PARALLEL_ELEMENTS, each), run_lines,
+                      job);
         return;
     }
     for (int k = 0; k < HOD_FUSED_INPUTS && in[k]; k++) {
@@ -140,7 +141,7 @@ static void run(lines_job *job, hod_tensor *const *in, const hod_tensor *out, co
     }
     job->each[HOD_FUSED_INPUTS] = has_lines(out, x, dim);
     int64_t step = turned_at_once(l->n);
-    hod__parallel((l->outer + step - 1) / step, HOD_MAX(1, PARALLEL_ELEMENTS / (step * l->n)),
+    hod__parallel((l->outer + step - 1) / step, hod__grain_of(PARALLEL_ELEMENTS, step * l->n),
                   run_turned, job);
 }
 

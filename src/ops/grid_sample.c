@@ -95,11 +95,10 @@ static void run(const hod_op_call *c, sample_job *job, const hod_tensor *image,
     job->to = hod__data(out);
     if (c->op == HOD_OP_grid_sample_slope)
         hod__parallel(image->shape[0] * ((job->points + BLOCK - 1) / BLOCK),
-                      HOD_MAX(1, PARALLEL_POINTS / (BLOCK * HOD_MAX(1, job->channels))),
+                      hod__grain_of(PARALLEL_POINTS, BLOCK * job->channels),
                       f64 ? slope_blocks_f64 : slope_blocks_f32, job);
     else
-        hod__parallel(image->shape[0] * job->channels,
-                      HOD_MAX(1, PARALLEL_POINTS / HOD_MAX(1, job->points)),
+        hod__parallel(image->shape[0] * job->channels, hod__grain_of(PARALLEL_POINTS, job->points),
                       f64 ? sample_planes_f64 : sample_planes_f32, job);
 }
 

@@ -94,7 +94,7 @@ enum { PARALLEL_ELEMENTS = 16384, BLOCKS = 16 }; /* each is read twice or more *
 
 static int64_t grain_of(const hod_attrs_norm *a, int64_t steps)
 {
-    return HOD_MAX(1, PARALLEL_ELEMENTS / HOD_MAX(1, a->sets * a->pieces * a->n / steps));
+    return hod__grain_of(PARALLEL_ELEMENTS, a->sets * a->pieces * a->n / steps);
 }
 
 static void prepare(norm_job *job, const hod_op_call *c, hod_tensor *const *in, hod_tensor *out)

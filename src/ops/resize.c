@@ -168,7 +168,7 @@ static int run(const hod_op_call *c, hod_tensor *out, bool back)
         int64_t n = big[0] * big[1], each = job.in[0] * job.in[1] + job.out[0] * job.out[1];
         job.from = hod__data(x);
         job.to = hod__data(out);
-        hod__parallel(n, HOD_MAX(1, PARALLEL_ELEMENTS / each),
+        hod__parallel(n, hod__grain_of(PARALLEL_ELEMENTS, each),
                       job.nearest && !back ? nearest_planes
                       : job.bytes == 4     ? planes_f32
                                            : planes_f64,

@@ -244,12 +244,14 @@ static char *to(const rnn_job *job, char *base, int64_t row, int64_t width)
     return base + row * width * job->size;
 }
 
+enum { AT_ONCE = 16 }; /* rows: a tile of the copier */
+
 /* W (G,H) into rows of H: the products of a step then read both operands along their rows.
- * [begin, end): of these rows, in sixteens. */
+ * [begin, end): of these rows, so many at once. */
 static void turn(void *context, int64_t begin, int64_t end)
 {
     const rnn_job *job = context;
-    int64_t h = job->h, first = 16 * begin, m = HOD_MIN(16 * end, h) - first;
+    int64_t h = job->h, first = AT_ONCE * begin, m = HOD_MIN(AT_ONCE * end, h) - first;
     hod__copy_turned(job->size, m, job->gates * h, to(job, job->turned, first, job->pitch),
                      job->pitch, at(job, job->w, first, 1), h);
 }
@@ -400,11 +402,13 @@ static void add_rows(void *context, int64_t begin, int64_t end)
         arrive(job, to(job, job->dh, i, job->h), kept_of(job, i));
 }
 
+enum { STEP_WORK = 4096 }; /* units whose gates are worth waking a thread */
+
 /* Samples [begin, end) through all steps. `alone`: nobody else runs, so steps may be shared out. */
 static void run_samples(rnn_job *job, int64_t begin, int64_t end, bool alone)
 {
     int64_t h = job->h, g = job->gates * h, m = end - begin;
-    int64_t grain = alone ? HOD_MAX(1, 4096 / HOD_MAX(h, 1)) : m;
+    int64_t grain = alone ? hod__grain_of(STEP_WORK, h) : m;
     for (int64_t k = 0; k < job->t && m > 0; k++) {
         rnn_step step = {job, job->back ? job->t - 1 - k : k};
         int64_t row = time_of(job, step.s) * job->n + begin;
@@ -511,7 +515,8 @@ static int run_forward(rnn_job *job, hod_tensor *const *in, hod_tensor *out)
     if (!turned)
         return -1;
     job->turned = hod__data(turned);
-    hod__parallel((job->h + 15) / 16, hod__grain(16 * job->gates * job->h), turn, job);
+    hod__parallel((job->h + AT_ONCE - 1) / AT_ONCE, hod__grain(AT_ONCE * job->gates * job->h), turn,
+                  job);
     int rc = run(job);
     hod_tensor_release(turned);
     return rc;

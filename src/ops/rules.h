@@ -65,9 +65,9 @@ static inline bool hod__options_hold(void)
 {
     return hod_error_kind_pending() == HOD_ERROR_NONE;
 }
-/* Options of two or four sides: the same for all, unless they are given apart; `least` where
+/* Options of two or four sides: the same for all, unless they are given apart; `usual` where
  * neither is. One that is 0 among those given apart stays 0. */
-void hod__both_ways(int64_t both, const int64_t apart[2], int64_t least, int64_t out[2]);
+void hod__both_ways(int64_t both, const int64_t apart[2], int64_t usual, int64_t out[2]);
 void hod__four_sides(int64_t all, const int64_t apart[4], int64_t out[4]);
 /* A 0-d constant of like's type; NULL in, NULL out. */
 hod_tensor *hod__number(const hod_tensor *like, double value);
@@ -120,10 +120,14 @@ int64_t hod__iter_rows(const hod_iter *it); /* product of the outer dimensions *
 void hod__parallel(int64_t n, int64_t grain, void (*f)(void *context, int64_t begin, int64_t end),
                    void *context);
 enum { HOD_PARALLEL_ELEMENTS = 32768 }; /* below, waking threads costs more than the work */
-/* The grain of parts that touch `each` elements. */
+/* The grain of parts of `each` elements, of which `work` are worth waking a thread. */
+static inline int64_t hod__grain_of(int64_t work, int64_t each)
+{
+    return HOD_MAX(1, work / HOD_MAX(1, each));
+}
 static inline int64_t hod__grain(int64_t each)
 {
-    return HOD_MAX(1, HOD_PARALLEL_ELEMENTS / HOD_MAX(1, each));
+    return hod__grain_of(HOD_PARALLEL_ELEMENTS, each);
 }
 
 /* A row-major tensor with t's values: t itself (retained), or a copy; release when done. NULL on

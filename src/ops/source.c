@@ -103,7 +103,7 @@ int hod__eval_full(const hod_op_call *c, hod_tensor *out)
         hod__parallel(job.it.n, PARALLEL_ELEMENTS, fill_line, &job);
     else
         hod__parallel(hod__iter_rows(&job.it),
-                      HOD_MAX(1, PARALLEL_ELEMENTS / job.it.shape[job.it.ndim - 1]), fill_rows,
+                      hod__grain_of(PARALLEL_ELEMENTS, job.it.shape[job.it.ndim - 1]), fill_rows,
                       &job);
     return 0;
 }
