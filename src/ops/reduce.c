@@ -58,7 +58,7 @@ typedef struct reduce_job {
     int64_t width;            /* columns: of a block; results do not depend on it */
 } reduce_job;
 
-enum { PIECE = 16384, FEW_COLUMNS = 64 };
+enum { PIECE = 16384, COLUMNS = 1024, FEW_COLUMNS = 64 };
 
 /* Folds elements [begin, end) of the reduced dimensions, counted in order, into acc. */
 static void fold_range(const reduce_job *job, int64_t x_offset, int64_t begin, int64_t end,
@@ -124,7 +124,7 @@ static void columns(void *context, int64_t begin, int64_t end)
     int64_t apart = job->kept.out[job->kept.ndim - 1];
     for (int64_t b = begin; b < end; b++) {
         int64_t x, out, n = block_of_columns(job, b, &x, &out);
-        uint64_t accs[FOLD_COLUMNS];
+        uint64_t accs[COLUMNS];
         job->f->begin(accs, n);
         for (int64_t i = 0; i < runs; i++) {
             int64_t dx, unused;
@@ -280,7 +280,7 @@ int hod__eval_reduce(const hod_op_call *c, hod_tensor *out)
     } else if (few)
         return whole(&job);
     else if (wide)
-        by_columns(&job, FOLD_COLUMNS, columns);
+        by_columns(&job, COLUMNS, columns);
     else
         hod__parallel(k->n, grain, dense && r->ndim == 1 && k->ndim <= 1 ? rows : along, &job);
     return 0;

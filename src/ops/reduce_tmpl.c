@@ -17,8 +17,7 @@
  * What that loses is an error in the last place of each four, of all errors of their sum as little
  * as their number's root; rounding the result to f32 mostly hides it. A four may however leave the
  * range of f32, where f64 would not: a result that is not finite, and a product with a pair so
- * small that a four may be no normal number, is folded again, one by one. Of columns four rows are
- * taken at once, likewise.
+ * small that a four may be no normal number, is folded again, one by one.
  *
  * The index of an extreme is found by its value: blocks are folded as for the value, without asking
  * where; then the first element that the best of all does not take over from is looked for, in the
@@ -80,11 +79,6 @@
 #define LEAST(a, b)     ((b) < (a) ? (b) : (a))
 #define ROOT_OF_LEAST   0x1p-63 /* two that are greater have a normal product in f32 */
 #define LINE            16      /* elements */
-#define FOLD_TWO(to, expression, first, second)                                                    \
-    {                                                                                              \
-        real acc = first, a = second;                                                              \
-        to = expression;                                                                           \
-    }
 /* to = a pair of the two lines at `from`, folded. */
 #define FOLD_PAIR(to, expression, from, j)                                                         \
     {                                                                                              \
@@ -128,44 +122,10 @@
                 each[j] = acc;                                                                     \
             }                                                                                      \
     }                                                                                              \
-    /* Four rows at a time into part; false: a sum may have left the range of real. */             \
-    R_FN bool T(lines_by_fours_##name)(ACC_##name * part, int64_t n, const elem *x, int64_t rows,  \
-                                       int64_t step)                                               \
-    {                                                                                              \
-        int64_t i = 0;                                                                             \
-        T(begin_##name)(part, n);                                                                  \
-        for (; i + 4 <= rows; i += 4) {                                                            \
-            const elem *x0 = x + i * step, *x1 = x0 + step, *x2 = x1 + step, *x3 = x2 + step;      \
-            _Pragma("omp simd") for (int64_t j = 0; j < n; j++)                                    \
-            {                                                                                      \
-                real p, q, four;                                                                   \
-                FOLD_TWO(p, expression, LOAD(x0[j]), LOAD(x1[j]))                                  \
-                FOLD_TWO(q, expression, LOAD(x2[j]), LOAD(x3[j]))                                  \
-                FOLD_TWO(four, expression, p, q)                                                   \
-                ACC_##name acc = part[j];                                                          \
-                real a = four;                                                                     \
-                part[j] = expression;                                                              \
-            }                                                                                      \
-        }                                                                                          \
-        T(lines_##name)(part, n, x + i * step, rows - i, step);                                    \
-        int unlimited = 0;                                                                         \
-        for (int64_t j = 0; j < n; j++)                                                            \
-            unlimited |= !(part[j] - part[j] == 0);                                                \
-        return !unlimited;                                                                         \
-    }                                                                                              \
     static void T(columns_##name)(void *accs, int64_t n, const void *data, int64_t rows,           \
                                   int64_t step)                                                    \
     {                                                                                              \
-        ACC_##name part[FOLD_COLUMNS], *each = accs;                                               \
-        if (!BY_FOURS(ACC_##name) || SHRINKS_##name || rows < 4 ||                                 \
-            !T(lines_by_fours_##name)(part, n, data, rows, step)) {                                \
-            T(lines_##name)(accs, n, data, rows, step);                                            \
-            return;                                                                                \
-        }                                                                                          \
-        for (int64_t j = 0; j < n; j++) {                                                          \
-            ACC_##name acc = each[j], a = part[j];                                                 \
-            each[j] = expression;                                                                  \
-        }                                                                                          \
+        T(lines_##name)(accs, n, data, rows, step);                                                \
     }                                                                                              \
     R_FN ACC_##name T(merged_##name)(ACC_##name * lane)                                            \
     {                                                                                              \
@@ -212,7 +172,10 @@
                     FOLD_PAIR(q, expression, x + i + 4 * g + 2 * LINE, j)                          \
                     if (SHRINKS_##name)                                                            \
                         least[g + j] = LEAST(LEAST(least[g + j], r_abs(p)), r_abs(q));             \
-                    FOLD_TWO(four, expression, p, q)                                               \
+                    {                                                                              \
+                        real acc = p, a = q;                                                       \
+                        four = expression;                                                         \
+                    }                                                                              \
                     ACC_##name acc = lane[g + j];                                                  \
                     real a = four;                                                                 \
                     lane[g + j] = expression;                                                      \
@@ -386,6 +349,5 @@ static const hod_folder T(folders)[HOD_OPS] = {
 #undef LEAST
 #undef ROOT_OF_LEAST
 #undef LINE
-#undef FOLD_TWO
 #undef FOLD_PAIR
 #undef BEST

@@ -18,13 +18,13 @@
 typedef void hod_row(int64_t n, void *out, int64_t so, const void *const *in, const int64_t *s);
 typedef void hod_cast_row(int64_t n, void *out, int64_t so, const void *in, int64_t s);
 
-enum { INDEX_COLUMNS = 256, FOLD_COLUMNS = 1024 };
+enum { INDEX_COLUMNS = 256 };
 
 /* A reduction of one type: how to begin an accumulator, fold n elements s apart into it, fold rows
- * of n <= FOLD_COLUMNS neighbouring elements, step apart, into each of n, merge two, and store n;
- * and all of that for rows that are a result each, stored `apart`. An index reduction has only the
- * last three: the index among n elements s apart, among the rows for each of n <= INDEX_COLUMNS
- * columns, and whether x[by] takes over from x[from]. */
+ * of n neighbouring elements, step apart, into each of n, merge two, and store n; and all of that
+ * for rows that are a result each, stored `apart`. An index reduction has only the last three: the
+ * index among n elements s apart, among the rows for each of n <= INDEX_COLUMNS columns, and
+ * whether x[by] takes over from x[from]. */
 typedef struct hod_folder {
     void (*begin)(void *accs, int64_t n);
     void (*fold)(void *acc, int64_t n, const void *x, int64_t s);
