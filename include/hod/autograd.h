@@ -121,9 +121,10 @@ HOD_API bool hod_grad_enabled(void);
 
 /* ---- hooks ---- */
 
-/* Gets the gradient of a tensor once it is complete; returns it, or another of the same shape that
- * takes its place, or NULL after a failure. g lives until the backward ends (hod_tensor_retain it
- * to keep it); operators in here are not noted, unless under HOD_WITH_GRAD. */
+/* Gets the gradient of a tensor once it is complete; returns it, or another of the same shape and
+ * type that takes its place, or NULL after a failure. g lives until the backward ends
+ * (hod_tensor_retain it to keep it) and may be another tensor's gradient, too: it is not to be
+ * written. Operators in here are noted under .create_graph or HOD_WITH_GRAD only. */
 typedef hod_tensor *hod_grad_hook(void *context, hod_tensor *g);
 /* Hooks run in the order they were added. 0 or -1. */
 HOD_API int hod_add_grad_hook(hod_tensor *t, hod_grad_hook *hook, void *context);

@@ -23,7 +23,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define HOD_API     __attribute__((visibility("default")))
+#ifdef __cplusplus
+#define HOD_API extern "C" __attribute__((visibility("default")))
+#else
+#define HOD_API __attribute__((visibility("default")))
+#endif
 #define HOD_CHECKED __attribute__((warn_unused_result))
 
 typedef enum hod_error_kind {

@@ -7,7 +7,8 @@
  *
  * Of most there is the unsummed form, too: hod_NAME_each has the inputs' shape, hod_NAME_rows one
  * value a row. Targets take the type of the prediction; f16 and bf16 are computed in f32, and the
- * result stays f32. All but CTC are compositions with derivatives of every order.
+ * result stays f32. All but CTC are compositions with derivatives of every order, of targets, too,
+ * where those are like the prediction (distribution_focal's are places).
  *
  * A tensor among the options that is left NULL is absent. So that a failed one is never taken for
  * that, losses with such options compute nothing while an error is pending.
@@ -149,8 +150,10 @@ typedef enum hod_iou_kind {
 } hod_iou_kind;
 /* Of boxes a and b, which broadcast: (N,1,4) with (M,4) gives all pairs. */
 HOD_API hod_tensor *hod_box_iou(hod_tensor *a, hod_tensor *b, hod_iou_kind kind);
-/* Sum of 1 - iou; weight: the number of boxes. */
+/* Sum of 1 - iou, with 1e-7 in each divisor as torchvision's losses have; weight: the number of
+ * boxes. */
 HOD_API hod_loss hod_iou_loss(hod_tensor *a, hod_tensor *b, hod_iou_kind kind);
+HOD_API hod_tensor *hod_iou_loss_rows(hod_tensor *a, hod_tensor *b, hod_iou_kind kind); /* (...) */
 
 /* ---- sequences ---- */
 
@@ -213,6 +216,7 @@ HOD_PLACED_RESULT(loss, hod_loss)
 #define hod_triplet_margin_with(...) HOD_OPERATOR(loss, triplet_margin_with, __VA_ARGS__)
 #define hod_box_iou(...)             HOD_OPERATOR(tensor, box_iou, __VA_ARGS__)
 #define hod_iou_loss(...)            HOD_OPERATOR(loss, iou_loss, __VA_ARGS__)
+#define hod_iou_loss_rows(...)       HOD_OPERATOR(tensor, iou_loss_rows, __VA_ARGS__)
 #define hod_ctc_rows_with(...)       HOD_OPERATOR(tensor, ctc_rows_with, __VA_ARGS__)
 #define hod_ctc_with(...)            HOD_OPERATOR(loss, ctc_with, __VA_ARGS__)
 #endif

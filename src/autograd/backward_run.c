@@ -199,6 +199,10 @@ static hod_tensor *run_hooks(const hod_hooks *hooks, hod_tensor *g)
         if (h && !hod__same_sizes(h->ndim, h->shape, g->ndim, g->shape))
             return HOD_FAIL(ARGUMENT, "gradient hook: returned %s for a gradient of %s",
                             HOD_SHAPE_TEXT(h), HOD_SHAPE_TEXT(g));
+        if (h && h->dtype != g->dtype)
+            return HOD_FAIL(ARGUMENT, "gradient hook: returned %s for a gradient of %s",
+                            hod_dtype_name((hod_dtype)h->dtype),
+                            hod_dtype_name((hod_dtype)g->dtype));
         g = h;
     }
     if (!g)

@@ -342,7 +342,7 @@ static int check_write(const hod_tensor *dst, const hod_tensor *src)
 
 int hod__tape_note(const hod_op_call *c, hod_tensor *out)
 {
-    if (!hod_grad_enabled() || !any_requires_grad(c->n, c->in))
+    if (!hod__is_float(out->dtype) || !hod_grad_enabled() || !any_requires_grad(c->n, c->in))
         return 0;
     if (hod__checkpoint_now && hod__checkpoint_step(c, out) != 0)
         return -1;

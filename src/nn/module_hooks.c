@@ -139,12 +139,13 @@ static const char *hooked_text(const struct hod_module_hooks *h, char *buf)
     return *buf ? buf : h->module->type;
 }
 
-static bool same_shape(const doors *d, const hod_tensor *a, const hod_tensor *b)
+static bool is_alike(const doors *d, const hod_tensor *a, const hod_tensor *b)
 {
-    if (hod__same_sizes(a->ndim, a->shape, b->ndim, b->shape))
+    if (a->dtype == b->dtype && hod__same_sizes(a->ndim, a->shape, b->ndim, b->shape))
         return true;
-    hod__fail(HOD_ERROR_ARGUMENT, "%s: a hook returned %s for a gradient of %s",
-              HOOKED_TEXT(d->hooks), HOD_SHAPE_TEXT(a), HOD_SHAPE_TEXT(b));
+    hod__fail(HOD_ERROR_ARGUMENT, "%s: a hook returned %s %s for a gradient of %s %s",
+              HOOKED_TEXT(d->hooks), hod_dtype_name((hod_dtype)a->dtype), HOD_SHAPE_TEXT(a),
+              hod_dtype_name((hod_dtype)b->dtype), HOD_SHAPE_TEXT(b));
     return false;
 }
 
@@ -153,7 +154,7 @@ static int output_backward(hod_grad_node *n, hod_tensor *const *g, hod_tensor **
     (void)create;
     doors *d = n->state;
     hod_tensor *dy = run(d->hooks, HOD_HOOK_BACKWARD_PRE, g[0], NULL, false);
-    if (!dy || !same_shape(d, dy, g[0]))
+    if (!dy || !is_alike(d, dy, g[0]))
         return -1;
     dx[0] = dy;
     if (!d->has_input) {
@@ -173,7 +174,7 @@ static int input_backward(hod_grad_node *n, hod_tensor *const *g, hod_tensor **d
     dx[0] = run(d->hooks, HOD_HOOK_BACKWARD, g[0], d->dy, false);
     hod_tensor_release(d->dy);
     d->dy = NULL;
-    return dx[0] && same_shape(d, dx[0], g[0]) ? 0 : -1;
+    return dx[0] && is_alike(d, dx[0], g[0]) ? 0 : -1;
 }
 
 static const hod_custom input_node = {.backward = input_backward, .release = doors_release};

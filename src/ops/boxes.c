@@ -4,7 +4,10 @@
  *     | a  +---|---+ .        a * b    their intersection
  *     |    |a*b|   | .        hull     the least box around both, dotted
  *     +----|---+ b | .
- *     .    +-------+ .        1e-7 in each divisor: empty boxes overlap by 0, not by NaN
+ *     .    +-------+ .        empty boxes overlap by 0, not by NaN
+ *
+ * A loss has 1e-7 in each divisor, as torchvision's losses have; a measure has not: a box of any
+ * size is itself.
  */
 #include "ops/loss_parts.h"
 
@@ -53,15 +56,27 @@ static hod_tensor *intersection(const box *a, const box *b)
     return hod_mul(hod_relu(w), hod_relu(h));
 }
 
+typedef hod_tensor *divide(hod_tensor *a, hod_tensor *b);
+
+static hod_tensor *over(hod_tensor *a, hod_tensor *b)
+{
+    return b ? hod_div(a, hod_where(hod_eq_scalar(b, 0), hod__number(b, 1), b)) : NULL;
+}
+
+static hod_tensor *over_more(hod_tensor *a, hod_tensor *b)
+{
+    return hod_div(a, hod_add_scalar(b, tiny));
+}
+
 /* Squared distance of the centres over the hull's squared diagonal. */
-static hod_tensor *apart(const box *a, const box *b)
+static hod_tensor *apart(const box *a, const box *b, divide *by)
 {
     box hull = hull_of(a, b);
     hod_tensor *dx = hod_sub(hod_add(a->x1, a->x2), hod_add(b->x1, b->x2));
     hod_tensor *dy = hod_sub(hod_add(a->y1, a->y2), hod_add(b->y1, b->y2));
     hod_tensor *distance = hod_mul_scalar(hod_add(hod_square(dx), hod_square(dy)), 0.25);
     hod_tensor *diagonal = hod_add(hod_square(hull.w), hod_square(hull.h));
-    return hod_div(distance, hod_add_scalar(diagonal, tiny));
+    return by(distance, diagonal);
 }
 
 /* The angle of the diagonal; a box without height has its width's. */
@@ -93,7 +108,7 @@ static bool is_box(const hod_tensor *t)
     return false;
 }
 
-hod_tensor *hod_box_iou(hod_tensor *x, hod_tensor *y, hod_iou_kind kind)
+static hod_tensor *overlap(hod_tensor *x, hod_tensor *y, hod_iou_kind kind, divide *by)
 {
     if (hod__null("box_iou", "x", x) || hod__null("box_iou", "y", y) || !is_box(x) || !is_box(y))
         return NULL;
@@ -104,20 +119,30 @@ hod_tensor *hod_box_iou(hod_tensor *x, hod_tensor *y, hod_iou_kind kind)
     box a = box_of(x), b = box_of(y);
     hod_tensor *both = intersection(&a, &b);
     hod_tensor *either = hod_sub(hod_add(area(&a), area(&b)), both);
-    hod_tensor *iou = hod_div(both, hod_add_scalar(either, tiny));
+    hod_tensor *iou = by(both, either);
     if (kind == HOD_IOU)
         return iou;
     if (kind == HOD_GIOU) {
         box hull = hull_of(&a, &b);
         hod_tensor *whole = area(&hull);
-        return hod_sub(iou, hod_div(hod_sub(whole, either), hod_add_scalar(whole, tiny)));
+        return hod_sub(iou, by(hod_sub(whole, either), whole));
     }
-    hod_tensor *diou = hod_sub(iou, apart(&a, &b));
+    hod_tensor *diou = hod_sub(iou, apart(&a, &b, by));
     return kind == HOD_DIOU ? diou : hod_sub(diou, skew(&a, &b, iou));
+}
+
+hod_tensor *hod_box_iou(hod_tensor *x, hod_tensor *y, hod_iou_kind kind)
+{
+    return overlap(x, y, kind, over);
+}
+
+hod_tensor *hod_iou_loss_rows(hod_tensor *a, hod_tensor *b, hod_iou_kind kind)
+{
+    hod_tensor *iou = overlap(a, b, kind, over_more);
+    return iou ? hod_sub(hod__number(iou, 1), iou) : NULL;
 }
 
 hod_loss hod_iou_loss(hod_tensor *a, hod_tensor *b, hod_iou_kind kind)
 {
-    hod_tensor *iou = hod_box_iou(a, b, kind);
-    return hod__loss_of_elements(iou ? hod_sub(hod__number(iou, 1), iou) : NULL);
+    return hod__loss_of_elements(hod_iou_loss_rows(a, b, kind));
 }

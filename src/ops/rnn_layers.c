@@ -107,7 +107,9 @@ static int check_weights(const stack *s, const hod_tensor *x, const hod_rnn_weig
         if (!w[k].w_ih || !w[k].w_hh || (!s->o->no_bias && (!w[k].b_ih || !w[k].b_hh)))
             return hod_error_kind_pending() != HOD_ERROR_NONE
                        ? -1
-                       : HOD_FAIL_RC(ARGUMENT, "%s: weights or biases of layer %lld are missing",
+                       : HOD_FAIL_RC(ARGUMENT,
+                                     "%s: weights or biases of layer %lld are missing; "
+                                     "without biases: .no_bias",
                                      s->name, (long long)(k / s->directions));
         int64_t in = k < s->directions ? x->shape[2] : s->directions * s->hidden;
         int64_t g = s->gates * s->hidden;
@@ -163,12 +165,15 @@ static int prepare(stack *s, hod_tensor *x, const hod_rnn_weights *w, bool one)
     s->directions = o->bidirectional ? 2 : 1;
     s->n = x->shape[1];
     s->hidden = w[0].w_hh && w[0].w_hh->ndim == 2 ? w[0].w_hh->shape[1] : 0;
+    if (w[0].w_hh && w[0].w_hh->ndim == 2 && s->hidden < 1)
+        return HOD_FAIL_RC(ARGUMENT, "%s: weights %s have no hidden units", s->name,
+                           HOD_SHAPE_TEXT(w[0].w_hh));
     if (check_weights(s, x, w) != 0 || state_of(s, o->h, x, one, &s->h) != 0 ||
         state_of(s, o->c, x, one, &s->c) != 0)
         return -1;
     hod_tensor *lengths = o->lengths;
     if (lengths && hod__is_float(lengths->dtype))
-        return HOD_FAIL_RC(ARGUMENT, "%s: lengths of %s", s->name,
+        return HOD_FAIL_RC(ARGUMENT, "%s: lengths of %s, wanted integers", s->name,
                            hod_dtype_name((hod_dtype)lengths->dtype));
     if (lengths && lengths->ndim == 0)
         lengths = hod_unsqueeze(lengths, 0);

@@ -183,7 +183,9 @@ hod_tensor *hod_roi_align_with(hod_tensor *x, hod_tensor *boxes, hod_roi_align_o
     for (int i = 0; i < 2; i++)
         if (o.size[i] < 1 || o.size[i] > INT32_MAX || o.sampling < 0 || o.sampling > INT32_MAX ||
             x->shape[2 + i] < 1)
-            return HOD_FAIL(ARGUMENT, "roi_align: %lld elements to %lld with sampling %lld",
+            return HOD_FAIL(ARGUMENT,
+                            "roi_align: %lld elements to .size %lld with .sampling %lld, wanted 1 "
+                            "or more (of samples 0, too)",
                             (long long)x->shape[2 + i], (long long)o.size[i],
                             (long long)o.sampling);
     if (!hod__countable(x->shape[0], x->shape[2], x->shape[3]))

@@ -34,8 +34,7 @@ hod_tensor *hod_mean_over(hod_tensor *x, hod_shape dims, bool keepdim)
     if (n < 0)
         return NULL;
     hod_tensor *sum = hod_sum_over(hod__computed(x), dims, keepdim);
-    return hod__narrowed_like(n > 0 ? hod_mul_scalar(sum, 1.0 / (double)n) : hod_div_scalar(sum, 0),
-                              x);
+    return hod__narrowed_like(hod_div_scalar(sum, (double)n), x);
 }
 
 hod_tensor *hod_mean(hod_tensor *x)
@@ -51,9 +50,7 @@ hod_tensor *hod_var_over(hod_tensor *x, hod_shape dims, bool keepdim, int correc
     hod_tensor *c = hod__computed(x);
     hod_tensor *sum =
         hod_sum_over(hod_square(hod_sub(c, hod_mean_over(c, dims, true))), dims, keepdim);
-    int64_t by = n - correction;
-    return hod__narrowed_like(
-        by > 0 ? hod_mul_scalar(sum, 1.0 / (double)by) : hod_div_scalar(sum, 0), x);
+    return hod__narrowed_like(hod_div_scalar(sum, (double)HOD_MAX(n - correction, 0)), x);
 }
 
 /* The root of a sum that may be 0, where it has an infinite slope: nothing comes back through a 0,

@@ -122,9 +122,8 @@ static int bind_iou(gold *c)
     int k = 0;
     while (k < 3 && strcmp(kinds[k], kind) != 0)
         k++;
-    hod_tensor *iou = hod_box_iou(T(input), T(target), (hod_iou_kind)k);
-    hod_tensor *one = iou ? hod_full(hod_tensor_dtype(iou), HOD_SHAPE(), 1) : NULL;
-    return gold_reduced(c, hod_iou_loss(T(input), T(target), (hod_iou_kind)k), hod_sub(one, iou));
+    return gold_reduced(c, hod_iou_loss(T(input), T(target), (hod_iou_kind)k),
+                        hod_iou_loss_rows(T(input), T(target), (hod_iou_kind)k));
 }
 
 /* ---- sequences ---- */

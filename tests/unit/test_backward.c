@@ -158,6 +158,21 @@ TEST(backward_wants_a_single_value_or_a_gradient)
     ERROR_IS("backward: tensor is NULL", hod_backward(NULL));
 }
 
+/* Steps have no slope: what is cast to integers or bools depends on nothing. */
+TEST(backward_does_not_pass_integers)
+{
+    hod_tensor *w = leaf_of(HOD_SHAPE(2), (double[]){1.5, -2});
+    for (hod_dtype type = HOD_I64; type < HOD_DTYPES; type++) {
+        hod_tensor *whole = hod_cast(w, type);
+        CHECK(!hod_tensor_requires_grad(whole));
+        hod_tensor *y = hod_sum(hod_mul(w, hod_cast(whole, HOD_F64))), *g;
+        CHECK(hod_grad_of(y, 1, &w, &g, HOD_ONES) == 0);
+        NEAR(hod_item(hod_select(g, 0, 0)), 1, 0);
+    }
+    ERROR_IS("backward: () does not depend on anything that requires a gradient",
+             hod_backward(hod_sum(hod_cast(hod_cast(w, HOD_I32), HOD_F64))));
+}
+
 TEST(backward_of_a_leaf_is_its_seed)
 {
     hod_tensor *w = leaf(4);

@@ -40,6 +40,22 @@ TEST(backward_hooks_can_be_removed)
     ERROR_IS("remove_grad_hook: () has no such hook", hod_remove_grad_hook(w, twice, &calls));
 }
 
+static hod_tensor *as_type(void *context, hod_tensor *g)
+{
+    return hod_cast(g, *(hod_dtype *)context);
+}
+
+TEST(backward_hooks_keep_the_type)
+{
+    hod_dtype type = HOD_F64;
+    hod_tensor *w = leaf(3);
+    EQ_INT(hod_add_grad_hook(w, as_type, &type), 0);
+    EQ_INT(hod_backward(hod_mul(w, w)), 0);
+    type = HOD_I64;
+    ERROR_IS("gradient hook: returned i64 for a gradient of f64", hod_backward(hod_mul(w, w)));
+    NEAR(hod_item(hod_grad(w)), 6, 0);
+}
+
 static hod_tensor *once(void *context, hod_tensor *g)
 {
     hod_tensor *t = context;

@@ -68,6 +68,31 @@ TEST(compile_chain_equals_eager)
     hod_fn_free(f);
 }
 
+static int products(void *job, hod_tensor *const *in, hod_tensor **out)
+{
+    (void)job;
+    out[0] = hod_prod_dims(hod_mul_scalar(in[0], 1), 1);
+    return out[0] ? 0 : -1;
+}
+
+/* On the way a product is far outside f32: it is kept in f64, as eagerly. */
+TEST(compile_products_leave_the_range_meanwhile)
+{
+    enum { N = 1024 };
+    float v[N];
+    for (int i = 0; i < N; i++)
+        v[i] = i < N / 2 ? 0x1p-3f : 0x1p3f;
+    hod_tensor *x = hod_from_floats(v, HOD_SHAPE(1, N)), *y;
+    hod_fn *f = hod_compile(products, NULL, .inputs = 1, .outputs = 1, .fullgraph = true);
+    for (int i = 0; i < 2; i++) {
+        CHECK(hod_fn_call(f, &x, &y) == 0);
+        NEAR(hod_item(y), i ? 0x1p-3 : 1, 0);
+        x = hod_copy(hod_where(hod_ge_scalar(hod_iota(HOD_I64, HOD_SHAPE(1, N), 1), N - 1),
+                               hod_full_like(x, 1), x));
+    }
+    hod_fn_free(f);
+}
+
 /* ---- a small network with its gradients ---- */
 
 typedef struct net {

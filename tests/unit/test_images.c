@@ -205,7 +205,9 @@ TEST(images_sampling_refusals)
              hod_roi_align(empty, boxes, .size = {2, 2}));
     ERROR_IS("grid_sample: more places than 64 bits count",
              hod_grid_sample(empty, hod_zeros(HOD_F32, HOD_SHAPE(1, 1, 1, 2))));
-    ERROR_IS("roi_align: 4 elements to 0 with sampling 0", hod_roi_align(x, boxes, .size = {2}));
+    ERROR_IS(
+        "roi_align: 4 elements to .size 0 with .sampling 0, wanted 1 or more (of samples 0, too)",
+        hod_roi_align(x, boxes, .size = {2}));
     double odd[] = {0, NAN, 0, 0, 0, 1, 0, 0, 0, 0};
     hod_tensor *nan = hod_from_doubles(odd, HOD_SHAPE(1, 5));
     hod_tensor *second = hod_from_doubles(odd + 5, HOD_SHAPE(1, 5));

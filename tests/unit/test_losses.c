@@ -378,6 +378,11 @@ TEST(losses_boxes_at_their_edges)
             CHECK(hod_grad_of(hod_sum(y), 1, &x, &g, HOD_ONES) == 0);
             CHECK(isfinite(hod_item(hod_sum(g))));
         }
+    for (double side = 1; side > 1e-9; side /= 10) { /* a box of any size is itself */
+        hod_tensor *x = hod_from_doubles((double[]){0, 0, side, side}, HOD_SHAPE(4));
+        for (hod_iou_kind kind = HOD_IOU; kind <= HOD_CIOU; kind++)
+            NEAR(hod_item(hod_box_iou(x, x, kind)), 1, 1e-12);
+    }
     hod_tensor *all = hod_box_iou(hod_zeros(HOD_F32, HOD_SHAPE(3, 1, 4)),
                                   hod_zeros(HOD_F32, HOD_SHAPE(5, 4)), HOD_CIOU);
     EQ_INT(hod_tensor_numel(all), 15);

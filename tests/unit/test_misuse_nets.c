@@ -247,7 +247,9 @@ static hod_tensor *some_loss_of_boxes(hod_tensor *x, hod_tensor *y)
     hod_tensor *a = draw(3) ? filled(HOD_F32, HOD_SHAPE(draw(4), 4)) : x;
     hod_tensor *b = draw(3) ? a : y;
     hod_iou_kind kind = (hod_iou_kind)draw(6);
-    return draw(2) ? hod_box_iou(a, b, kind) : hod_iou_loss(a, b, kind).sum;
+    return draw(2)   ? hod_box_iou(a, b, kind)
+           : draw(2) ? hod_iou_loss_rows(a, b, kind)
+                     : hod_iou_loss(a, b, kind).sum;
 }
 
 #define CALL MISUSE_FUNCTION

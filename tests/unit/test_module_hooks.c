@@ -163,7 +163,7 @@ TEST(module_hooks_misused)
     EQ_INT(hod_module_remove_hook(m, HOD_HOOK_FORWARD, bad, NULL), 0);
     EQ_INT(hod_module_add_hook(m, HOD_HOOK_BACKWARD, bad, m), 0);
     EQ_INT(hod_backward(hod_call(m, x)), -1);
-    EQ_STR(hod_error(), "scale: a hook returned (2) for a gradient of ()");
+    EQ_STR(hod_error(), "scale: a hook returned f32 (2) for a gradient of f32 ()");
     hod_error_take(NULL);
     hod_module_free(m);
 }

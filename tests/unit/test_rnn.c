@@ -452,7 +452,8 @@ TEST(rnn_refuses_in_words)
     ERROR_IS("lstm: input i64 (5,2,4), not floats (T,N,I)",
              hod_call(m, hod_zeros(HOD_I64, HOD_SHAPE(5, 2, 4))));
     hod_rnn_weights w = {m->parameters[0].tensor, m->parameters[1].tensor, NULL, NULL};
-    ERROR_IS("lstm: weights or biases of layer 0 are missing", hod_lstm(x, &w).y);
+    ERROR_IS("lstm: weights or biases of layer 0 are missing; without biases: .no_bias",
+             hod_lstm(x, &w).y);
     ERROR_IS("gru: has no cell state c", hod_gru(x, &w, .c = x).y);
     ERROR_IS("lstm: in 0, hidden 3, 1 layers", hod_nn_lstm(NULL, "m", 0, 3));
     hod_module *linear = hod_nn_linear(NULL, "l", 4, 3);
