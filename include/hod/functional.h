@@ -143,7 +143,7 @@ HOD_API hod_tensor *hod_batch_norm_plain(hod_tensor *x, hod_tensor *mean, hod_te
  * are hod_nn_batch_norm2d's. */
 HOD_API hod_tensor *hod_batch_norm_train(hod_tensor *x, hod_tensor *w, hod_tensor *b, double eps);
 HOD_API hod_tensor *hod_batch_norm_train_plain(hod_tensor *x, double eps);
-/* Zeroes elements with probability p and scales the others by 1 / (1 - p). */
+/* Zeroes elements with probability p, drawn as random.h says, scales the others by 1 / (1 - p). */
 HOD_API hod_tensor *hod_dropout(hod_tensor *x, double p);
 
 #ifndef HOD_NO_PLACES

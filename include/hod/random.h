@@ -7,7 +7,8 @@
  *     hod_random_begin(seed, update, b->index);      // the trainer does this per micro-batch
  *     y = hod_dropout(x, 0.1);                       // row n of x uses sample index[n]
  *
- * Each random operator takes the next stream number, counted from hod_random_begin.
+ * Each random operator takes the next stream number, counted from hod_random_begin. A thread that
+ * never called it draws as after hod_random_begin(0, 0, NULL): the same in each run.
  */
 #ifndef HOD_RANDOM_H
 #define HOD_RANDOM_H

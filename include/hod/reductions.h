@@ -24,8 +24,8 @@ HOD_API hod_tensor *hod_var_over(hod_tensor *x, hod_shape dims, bool keepdim, in
 HOD_API hod_tensor *hod_std_over(hod_tensor *x, hod_shape dims, bool keepdim, int correction);
 #define hod_std_dims(x, correction, ...) hod_std_over(x, HOD_SHAPE(__VA_ARGS__), false, correction)
 #define hod_std_keep(x, correction, ...) hod_std_over(x, HOD_SHAPE(__VA_ARGS__), true, correction)
-/* (sum |x|^p)^(1/p). p = 0 counts what is not 0, INFINITY is the greatest |x| and -INFINITY the
- * least. The gradient is 0 where the root's slope is infinite. */
+/* (sum |x|^p)^(1/p). p = 0 counts what is not 0 (and has no gradient), INFINITY is the greatest |x|
+ * and -INFINITY the least. The gradient is 0 where the root's slope is infinite. */
 HOD_API hod_tensor *hod_norm(hod_tensor *x, double p);
 HOD_API hod_tensor *hod_norm_over(hod_tensor *x, double p, hod_shape dims, bool keepdim);
 HOD_API hod_tensor *hod_logsumexp(hod_tensor *x, int dim, bool keepdim); /* of -inf only: -inf */
