@@ -123,12 +123,29 @@ static void copy_short_rows(int64_t m, int64_t n, char *to, int64_t to_row, cons
             y[j] = e;                                                                              \
     }
 
+/* Elements to places apart, which no instruction writes at once: by fours, or the branch counts. */
+#define SPREAD(type)                                                                               \
+    for (int64_t i = 0; i < p->m; i++) {                                                           \
+        type *y = (type *)to + i * p->to_row;                                                      \
+        const type *x = (const type *)from + i * p->from_row;                                      \
+        const int64_t up = p->to_step, on = p->from_step;                                          \
+        int64_t j = 0;                                                                             \
+        for (; j + 4 <= p->n; j += 4, y += 4 * up, x += 4 * on) {                                  \
+            y[0] = x[0];                                                                           \
+            y[up] = x[on];                                                                         \
+            y[2 * up] = x[2 * on];                                                                 \
+            y[3 * up] = x[3 * on];                                                                 \
+        }                                                                                          \
+        for (; j < p->n; j++, y += up, x += on)                                                    \
+            *y = *x;                                                                               \
+    }
+
 /* Steps that are common as constants: then the loop vectorises. */
 #define COPY_PLANE(type)                                                                           \
     static void copy_plane_##type(const plane *p, char *to, const char *from)                      \
     {                                                                                              \
         if (p->to_step != 1)                                                                       \
-            ELEMENTS(type, p->to_step, p->from_step)                                               \
+            SPREAD(type)                                                                           \
         else if (p->from_step == 1)                                                                \
             ELEMENTS(type, 1, 1)                                                                   \
         else if (p->from_step == 0)                                                                \
