@@ -104,8 +104,8 @@ char *hod__c_accumulator(const hod_loops *p, int i)
 const char *hod__c_accumulator_type(const hod_loops *p, int i)
 {
     const hod_node *n = hod__c_node(p, i);
-    bool adds = n->op == HOD_OP_sum || n->op == HOD_OP_prod;
-    bool wide = adds && (n->dtype == HOD_F32 || is_half(p, i));
+    bool rounds = n->op == HOD_OP_sum || n->op == HOD_OP_prod;
+    bool wide = rounds && (n->dtype == HOD_F32 || is_half(p, i));
     return wide ? "double" : hod__c_types[n->dtype].computed;
 }
 

@@ -58,11 +58,13 @@ static hod_tensor *intersection(const box *a, const box *b)
 
 typedef hod_tensor *divide(hod_tensor *a, hod_tensor *b);
 
+/* 0 where b is 0: so is a there. */
 static hod_tensor *over(hod_tensor *a, hod_tensor *b)
 {
     return b ? hod_div(a, hod_where(hod_eq_scalar(b, 0), hod__number(b, 1), b)) : NULL;
 }
 
+/* A loss's. */
 static hod_tensor *over_more(hod_tensor *a, hod_tensor *b)
 {
     return hod_div(a, hod_add_scalar(b, tiny));

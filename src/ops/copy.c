@@ -108,12 +108,12 @@ static void copy_short_rows(int64_t m, int64_t n, char *to, int64_t to_row, cons
 
 /* ---- a plane ---- */
 
-#define ELEMENTS(type, to_step, from_step)                                                         \
+#define ELEMENTS(type, from_step)                                                                  \
     for (int64_t i = 0; i < p->m; i++) {                                                           \
         type *y = (type *)to + i * p->to_row;                                                      \
         const type *x = (const type *)from + i * p->from_row;                                      \
         for (int64_t j = 0; j < p->n; j++)                                                         \
-            y[j * (to_step)] = x[j * (from_step)];                                                 \
+            y[j] = x[j * (from_step)];                                                             \
     }
 
 #define REPEATED(type)                                                                             \
@@ -147,15 +147,15 @@ static void copy_short_rows(int64_t m, int64_t n, char *to, int64_t to_row, cons
         if (p->to_step != 1)                                                                       \
             SPREAD(type)                                                                           \
         else if (p->from_step == 1)                                                                \
-            ELEMENTS(type, 1, 1)                                                                   \
+            ELEMENTS(type, 1)                                                                      \
         else if (p->from_step == 0)                                                                \
             REPEATED(type)                                                                         \
         else if (p->from_step == -1)                                                               \
-            ELEMENTS(type, 1, -1)                                                                  \
+            ELEMENTS(type, -1)                                                                     \
         else if (p->from_step == 2)                                                                \
-            ELEMENTS(type, 1, 2)                                                                   \
+            ELEMENTS(type, 2)                                                                      \
         else                                                                                       \
-            ELEMENTS(type, 1, p->from_step)                                                        \
+            ELEMENTS(type, p->from_step)                                                           \
     }                                                                                              \
     static void copy_tile_##type(const plane *p, char *to, const char *from)                       \
     {                                                                                              \

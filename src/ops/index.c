@@ -36,13 +36,13 @@ int hod__check_index_type(const char *name, const char *what, hod_dtype dtype)
 
 int hod__check_index_range(const char *name, const int64_t *at, int64_t n, int64_t size)
 {
+    if (size == 0 && n > 0)
+        return HOD_FAIL_RC(VALUE, "%s: index %lld of nothing", name, (long long)at[0]);
     for (int64_t begin = 0; begin < n; begin += 256) { /* blocks vectorise; the culprit is rare */
         int64_t end = HOD_MIN(begin + 256, n);
         uint64_t sign = 0;
         for (int64_t i = begin; i < end; i++)
             sign |= (uint64_t)at[i] | ((uint64_t)size - 1 - (uint64_t)at[i]);
-        if (size == 0 && n > 0)
-            return HOD_FAIL_RC(VALUE, "%s: index %lld of nothing", name, (long long)at[0]);
         for (int64_t i = begin; sign >> 63 && i < end; i++)
             if (at[i] < 0 || at[i] >= size)
                 return HOD_FAIL_RC(VALUE, "%s: index %lld at element %lld is outside 0..%lld", name,

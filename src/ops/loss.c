@@ -28,8 +28,7 @@ typedef struct rows {
     const char *name;
     hod_tensor *x;      /* (N,C,d...) */
     hod_tensor *label;  /* i64 (N,1,d...); NULL: distributions */
-    hod_tensor *counts; /* bool (N,1,d...); NULL: every row counts, as of distributions, and of
-                         * labels that could be looked at */
+    hod_tensor *counts; /* bool (N,1,d...); NULL: every row is known to count */
     hod_tensor *share;  /* distributions (N,C,d...) */
     hod_tensor *weight; /* (1,C,1...), or NULL */
     double smoothing;

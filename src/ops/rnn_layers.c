@@ -164,8 +164,9 @@ static int prepare(stack *s, hod_tensor *x, const hod_rnn_weights *w, bool one)
     s->layers = o->layers ? o->layers : 1;
     s->directions = o->bidirectional ? 2 : 1;
     s->n = x->shape[1];
-    s->hidden = w[0].w_hh && w[0].w_hh->ndim == 2 ? w[0].w_hh->shape[1] : 0;
-    if (w[0].w_hh && w[0].w_hh->ndim == 2 && s->hidden < 1)
+    bool is_table = w[0].w_hh && w[0].w_hh->ndim == 2;
+    s->hidden = is_table ? w[0].w_hh->shape[1] : 0;
+    if (is_table && s->hidden < 1)
         return HOD_FAIL_RC(ARGUMENT, "%s: weights %s have no hidden units", s->name,
                            HOD_SHAPE_TEXT(w[0].w_hh));
     if (check_weights(s, x, w) != 0 || state_of(s, o->h, x, one, &s->h) != 0 ||

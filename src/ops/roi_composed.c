@@ -86,23 +86,24 @@ static hod_tensor *bin_means(const hod_image_rows *m, const samples *sy, const s
     return hod_div(hod_sum_over(v, HOD_SHAPE(0, 1, 4, 6), false), hod_unsqueeze(number, 3));
 }
 
-/* Numbers that there are no images of would be those of other elements. */
-static int check_images(hod_tensor *boxes, int64_t images)
+/* The boxes' images (K), which index elements: a number that is of none would be another's. */
+static hod_tensor *images_of(hod_tensor *boxes, int64_t images)
 {
+    hod_tensor *t = hod_select(boxes, 1, 0);
     int64_t n = boxes->shape[0];
     double *number = hod__alloc((size_t)n, sizeof *number);
-    int rc = number ? hod_read_doubles(hod_select(boxes, 1, 0), number, n) : -1;
+    int rc = number ? hod_read_doubles(t, number, n) : -1;
     for (int64_t k = 0; k < n && rc == 0; k++)
         rc = hod__roi_image(number[k], k, images);
     free(number);
-    return rc;
+    return rc == 0 ? hod_cast(t, HOD_I64) : NULL;
 }
 
 hod_tensor *hod__roi_align_composed(hod_tensor *x, hod_tensor *boxes, const hod_attrs_roi *a)
 {
-    if (check_images(boxes, x->shape[0]) != 0)
+    hod_tensor *image = images_of(boxes, x->shape[0]);
+    if (!image)
         return NULL;
-    hod_tensor *image = hod_cast(hod_select(boxes, 1, 0), HOD_I64);
     hod_tensor *edge[4]; /* x1, y1, x2, y2: (K) */
     for (int i = 0; i < 4; i++)
         edge[i] = hod_sub_scalar(hod_mul_scalar(hod_select(boxes, 1, 1 + i), a->scale),
